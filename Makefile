@@ -142,7 +142,7 @@ chaos: cc-check bubblewrap-check postgres-check ## inject faults for CHAOS_SECON
 	SVC_CHAOS_SECONDS=$(CHAOS_SECONDS) $(GO) test -count=1 -timeout 30m -v -run TestRunEndsTheSameThoughProgramsAreKilled ./test/run
 
 # Tests that depend on timing, and how long they are run.
-STRESS ?= ./cmd/... ./commands ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions
+STRESS ?= ./cmd/... ./commands/... ./events/... ./farm/... ./http/... ./integrity ./leader ./projections/... ./proof ./sessions
 STRESS_SECONDS ?= 900
 
 .PHONY: stress

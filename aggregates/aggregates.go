@@ -38,11 +38,4 @@ package aggregates
 
 import "svc/events"
 
-// An Aggregate is a *T that is the fold of events and who caused each. The zero T is the
-// fold of an empty stream.
-type Aggregate[T any] interface {
-	*T
-	Apply(e events.Event, by events.Actor)
-}
-
 func oneEvent(e events.Event) ([]events.Event, error) { return []events.Event{e}, nil }

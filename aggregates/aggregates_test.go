@@ -9,6 +9,12 @@ import (
 	"svc/events"
 )
 
+// An aggregate is a *T that is the fold of events and who caused each.
+type aggregate[T any] interface {
+	*T
+	Apply(e events.Event, by events.Actor)
+}
+
 // A spec says: given these events, deciding this returns these events, or err.
 type spec[T any] struct {
 	name  string
@@ -19,7 +25,7 @@ type spec[T any] struct {
 }
 
 // check tests aggregates against specs, and that deciding changes nothing.
-func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
+func check[T any, A aggregate[T]](t *testing.T, specs []spec[T]) {
 	t.Helper()
 	for _, s := range specs {
 		t.Run(s.name, func(t *testing.T) {
@@ -33,7 +39,7 @@ func check[T any, A Aggregate[T]](t *testing.T, specs []spec[T]) {
 }
 
 // folded returns the aggregate of a stream.
-func folded[T any, A Aggregate[T]](list []events.Event) *T {
+func folded[T any, A aggregate[T]](list []events.Event) *T {
 	a := new(T)
 	for _, e := range list {
 		apply(A(a), e)
@@ -42,7 +48,7 @@ func folded[T any, A Aggregate[T]](list []events.Event) *T {
 }
 
 // apply applies an event with ann as its actor, unless it is a caused one.
-func apply[T any, A Aggregate[T]](a A, e events.Event) {
+func apply[T any, A aggregate[T]](a A, e events.Event) {
 	by := ann
 	if c, ok := e.(caused); ok {
 		e, by = c.Event, c.by

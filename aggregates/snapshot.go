@@ -13,18 +13,6 @@ import (
 	"svc/events"
 )
 
-// A Snapshotter is an aggregate whose stream may grow long. Its state is saved from time to
-// time, so that a process which loads the stream has to read only later events.
-type Snapshotter interface {
-	// Form returns the format of snapshots. It has to be increased whenever the meaning of
-	// a snapshot changes, or Apply treats an event differently.
-	Form() int
-	// Snapshot returns the state as JSON.
-	Snapshot() ([]byte, error)
-	// Restore sets a zero aggregate to the state of a snapshot.
-	Restore(snapshot []byte) error
-}
-
 type workspaceSnapshot struct {
 	Created     bool                             `json:"created"`
 	Name        string                           `json:"name"`

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -22,7 +23,7 @@ func (c ExportAudit) denial() events.CommandDenied {
 // ExportAudit records the export before its first byte is sent. It refuses everybody but
 // Owners.
 func (h *Handler) ExportAudit(ctx context.Context, c ExportAudit) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(_ *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 		return ws.Export(c.Actor.ID, events.AuditExported{Format: c.Format, Filter: c.Filter, UpTo: c.UpTo})
 	}))
 }

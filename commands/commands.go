@@ -2,78 +2,44 @@
 //
 // A command is a struct named in the imperative. The [Handler] method of the same name
 // loads the streams that it concerns, lets their aggregates decide, and appends the
-// resulting events to the log. Nothing else appends what callers ask for.
-//
-// Concurrency is optimistic. Folds of streams are cached and may be stale: the append
-// compares the versions of the streams that were written and of those that were only read,
-// and a conflict is retried with the current log. A command that conflicts again decides
-// under the lock of the log, and backs off exponentially if that fails (retry.go). Commands
-// of one process queue for a fold (folds.go), so that they do not conflict with each other.
-//
-// A command with an idempotency key happens once: its hash and answer are stored with its
-// events. What a person may do in a day is a quota, which is reserved before the append and
-// given back if the command fails (quota.go). Refusals are recorded under the kind that the
-// command itself names, whoever refuses it (denial.go).
+// resulting events to the log (package work). Nothing else appends what callers ask for.
 package commands
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"log/slog"
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
-	"svc/fault"
 )
 
 // A Handler carries out commands. Its methods may be called concurrently.
 type Handler struct {
-	log    Log
-	now    func() time.Time
-	folds  *folds
-	denied *denials
-	logger *slog.Logger
-	daily  Daily
+	*work.Executor
+	log Log
+	now func() time.Time
 }
 
 // New returns a handler that appends to log. now is its clock.
 func New(log Log, now func() time.Time) *Handler {
-	return &Handler{log: log, now: now, folds: newFolds(), denied: newDenials(), logger: slog.New(slog.DiscardHandler)}
+	return &Handler{Executor: work.New(log, now, recordOf), log: log, now: now}
 }
 
-// LogTo sets the logger for messages to operators. Call it before the first command.
-func (h *Handler) LogTo(l *slog.Logger) { h.logger = l }
+// A Log stores the streams of all workspaces.
+type Log = work.Log
 
-// A Log stores the streams of all workspaces. store.Store implements it.
-type Log interface {
-	events.Streams
-	Append(context.Context, *events.Commit) (events.Committed, error)
-	Exclusively(ctx context.Context, workspace events.ID, decide func(events.Streams) (*events.Commit, error)) (events.Committed, error)
-	Snapshot(ctx context.Context, workspace, stream events.ID, form int) (*events.Snapshot, error)
-	SaveSnapshot(ctx context.Context, workspace, stream events.ID, s events.Snapshot) error
-	DropSnapshot(ctx context.Context, workspace, stream events.ID) error
-	Answer(ctx context.Context, workspace, actor events.ID, key string) (answer events.Committed, hash []byte, ok bool, err error)
-	Holder(ctx context.Context, key string) (workspace, owner events.ID, err error)
-}
+// A Meta holds what all commands have in common.
+type Meta = work.Meta
+
+// A Result is the outcome of a command.
+type Result = work.Result
 
 // Errors that any command may return.
 var (
-	ErrKeyReused      = fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key belongs to another request.")
-	ErrOutcomeUnknown = fault.New(fault.Unavailable, "outcome_unknown", "The database did not answer in time. "+
-		"The change may or may not have been made.")
+	ErrKeyReused      = work.ErrKeyReused
+	ErrOutcomeUnknown = work.ErrOutcomeUnknown
 )
-
-// A Meta holds what all commands have in common: the caller and the workspace. Key is the
-// idempotency key; the command happens once if it is not empty.
-type Meta struct {
-	events.Envelope
-	Workspace events.ID
-	Key       string
-}
 
 // SystemMeta returns the metadata of a command that the service issues itself.
 func SystemMeta(workspace events.ID) Meta {
@@ -82,94 +48,42 @@ func SystemMeta(workspace events.ID) Meta {
 	}}
 }
 
-// A Result is the outcome of a command. Position is the log's number after it. Replayed
-// means that the command had been carried out before, with Answer as its stored answer, in
-// JSON. Idle means that there was nothing to do.
-type Result struct {
-	Position int64
-	Replayed bool
-	Answer   []byte
-	Idle     bool
+// A Deniable command is one whose refusal is recorded, whether its route's guard or its
+// aggregate refuses it. denial returns the record, without the refusal's code.
+type Deniable interface {
+	denial() events.CommandDenied
 }
 
-// execute runs decide until its decision is stored. Cached folds may be stale. If decide
-// wants to write, the append notices that; if it refuses or does nothing, it is run again
-// on what the log says.
-func (h *Handler) execute(ctx context.Context, m Meta, request any, decide decideFunc) (result Result, err error) {
-	command, before, err := h.repeated(ctx, m, request)
-	if before != nil || err != nil {
-		return valueOrZero(before), err
+func recordOf(request any) (events.CommandDenied, bool) {
+	if c, ok := request.(Deniable); ok {
+		return c.denial(), true
 	}
-	quota := h.newQuota(m, request)
-	defer func() { quota.settle(ctx, result, err) }()
-	within, cancel := withDeadline(ctx)
-	defer cancel()
-	w := &work{handler: h, meta: m, command: command, decide: decide, quota: quota}
-	done, err := w.run(within)
-	taken, _ := errors.AsType[*events.TakenError](err)
-	switch {
-	case err == nil && w.hasCommit:
-		return Result{Position: done.Head, Replayed: done.Replayed, Answer: done.Answer}, nil
-	case !w.hasCommit:
-		// It may have been refused because the same command has just been carried out.
-		if _, before, lookup := h.repeated(ctx, m, request); before != nil || lookup != nil {
-			return valueOrZero(before), lookup
+	return events.CommandDenied{}, false
+}
+
+// RecordDenial records that a guard refused a command; see [work.Executor.RecordDenial].
+func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, refusal error) error {
+	return h.Executor.RecordDenial(ctx, m, command.denial(), refusal)
+}
+
+// denialOf returns the record of a refused command that would have caused e.
+func denialOf(e events.Event, target events.ID) events.CommandDenied {
+	return events.CommandDenied{Action: e.Kind(), Target: target}
+}
+
+// ifAllowed returns decide for actors whose role has the right at the moment at which the command is
+// stored, and a refusal for others.
+func ifAllowed(right events.Right, decide work.Decide) work.Decide {
+	return func(w *work.Unit) error {
+		if err := allow(w, right); err != nil {
+			return err
 		}
-	case taken != nil:
-		err = w.refusals[taken.Key]
-	case errors.Is(err, events.ErrKeyReused):
-		return Result{}, ErrKeyReused
-	case errors.Is(err, events.ErrOutcomeUnknown):
-		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		return decide(w)
 	}
-	h.recordIfRefused(ctx, m, request, err)
-	if f := fault.As(err); err != nil && (f == nil || f.Kind == fault.Busy || f.Kind == fault.Unavailable) { // such errors are logged
-		err = fmt.Errorf("%T in %s: %w", request, m.Workspace, err)
-	}
-	return Result{Position: w.position, Idle: err == nil}, err
 }
 
-// read calls do with the aggregate of a stream as it is in the log, within the time of a command. It may
-// call do again with a newer one. do must not keep it.
-func read[T any, A aggregates.Aggregate[T]](ctx context.Context, h *Handler, workspace, stream events.ID, do func(A)) error {
-	within, cancel := withDeadline(ctx)
-	defer cancel()
-	w := &work{handler: h, meta: Meta{Workspace: workspace}, decide: func(ctx context.Context, w *work) error {
-		return inspect(ctx, w, stream, func(a A) error {
-			do(a)
-			return nil
-		})
-	}}
-	_, err := w.run(within)
-	return err
-}
-
-// repeated returns the stored result of a command with an idempotency key, or nil and the
-// key and hash to store with it if it has not been carried out.
-func (h *Handler) repeated(ctx context.Context, m Meta, request any) (events.Command, *Result, error) {
-	if m.Key == "" {
-		return events.Command{}, nil, nil
-	}
-	text, err := json.Marshal(request)
-	if err != nil {
-		return events.Command{}, nil, fmt.Errorf("encode command: %w", err)
-	}
-	hash := sha256.Sum256(fmt.Appendf(text, "%T", request))
-	answer, known, ok, err := h.log.Answer(ctx, m.Workspace, m.Actor.ID, m.Key)
-	switch {
-	case err != nil:
-		return events.Command{}, nil, fmt.Errorf("look up command: %w", err)
-	case !ok:
-		return events.Command{Key: m.Key, Hash: hash[:]}, nil, nil
-	case string(known) != string(hash[:]):
-		return events.Command{}, nil, ErrKeyReused
-	}
-	return events.Command{}, &Result{Position: answer.Head, Replayed: true, Answer: answer.Answer}, nil
-}
-
-func valueOrZero(r *Result) Result {
-	if r == nil {
-		return Result{}
-	}
-	return *r
+// allow returns an error unless the actor's role has the right, as of the moment at which
+// the command is stored.
+func allow(w *work.Unit, right events.Right) error {
+	return work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error { return ws.Allow(w.Meta.Actor.ID, right) })
 }

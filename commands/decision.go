@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -18,21 +19,23 @@ func (c AnswerDecision) denial() events.CommandDenied {
 	return denialOf(events.DecisionAnswered{}, c.Decision)
 }
 
+func (AnswerDecision) limit() *limit { return onceEach }
+
 // AnswerDecision continues or ends the run as the answer says. It refuses an actor who may
 // not answer at the moment at which the answer is stored, a decision that was answered
 // before, and an answer about a commit that is no longer the newest.
 func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		kind, err := run.DecisionKind(c.Decision)
 		if err != nil {
 			return nil, err
 		}
-		err = inspect(ctx, w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.AllowAnswer(c.Actor.ID, kind) })
+		err = work.Inspect(w, c.Workspace, func(ws *aggregates.Workspace) error { return ws.AllowAnswer(c.Actor.ID, kind) })
 		if err != nil {
 			return nil, err
 		}
 		if c.Action == aggregates.ActionApproveAndMerge {
-			if err := w.allowApprover(ctx, run); err != nil {
+			if err := allowApprover(w, run); err != nil {
 				return nil, err
 			}
 		}
@@ -41,15 +44,15 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 }
 
 // allowApprover refuses the person who queued the issue of a run if its repository wants somebody else to approve.
-func (w *work) allowApprover(ctx context.Context, run *aggregates.Run) error {
+func allowApprover(w *work.Unit, run *aggregates.Run) error {
 	repo, _ := run.Issue()
 	var notQueuer bool
-	err := inspect(ctx, w, repo.ID, func(r *aggregates.Repo) error {
+	err := work.Inspect(w, repo.ID, func(r *aggregates.Repo) error {
 		notQueuer = r.Settings().ApproverNotQueue
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return run.AllowApprover(w.meta.Actor.ID, notQueuer)
+	return run.AllowApprover(w.Meta.Actor.ID, notQueuer)
 }

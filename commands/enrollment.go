@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -36,38 +37,40 @@ func (c MintEnrollment) denial() events.CommandDenied {
 	return e
 }
 
+func (MintEnrollment) limit() *limit { return enrollments }
+
 // MintEnrollment refuses callers who may not manage runners; so do the other commands here
 // that people issue. It records the workspace's authority if it is new.
 func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		if err := w.allow(ctx, events.ManageRunners); err != nil {
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		if err := allow(w, events.ManageRunners); err != nil {
 			return err
 		}
-		if err := w.recordAuthority(ctx, c.Authority); err != nil {
+		if err := recordAuthority(w, c.Authority); err != nil {
 			return err
 		}
-		enrollment, err := load[aggregates.Enrollment](ctx, w, c.Enrollment)
+		enrollment, err := work.Load[aggregates.Enrollment](w, c.Enrollment)
 		if err != nil {
 			return err
 		}
-		w.claim(events.Claim{Key: events.EnrollmentKey(c.Token.Fingerprint()), Owner: c.Enrollment, Global: true}, nil)
+		w.Claim(events.Claim{Key: events.EnrollmentKey(c.Token.Fingerprint()), Owner: c.Enrollment, Global: true}, nil)
 		list, err := enrollment.Mint(events.EnrollmentMinted{
 			Enrollment: c.Enrollment, Name: c.Name, Labels: c.Labels, ExclusiveLabels: c.ExclusiveLabels,
-			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, Uses: c.Uses, ExpiresAt: w.now.Add(c.Lasts),
+			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, Uses: c.Uses, ExpiresAt: w.Now.Add(c.Lasts),
 			Fingerprint: c.Token.Fingerprint(), Tail: c.Token.Tail(),
-		}, w.now)
-		return w.addEvents(c.Enrollment, list, err)
+		}, w.Now)
+		return w.Add(c.Enrollment, list, err)
 	})
 }
 
 // recordAuthority records an authority of the workspace, unless it is known.
-func (w *work) recordAuthority(ctx context.Context, a events.AuthorityCreated) error {
-	authority, err := load[aggregates.Authority](ctx, w, events.AuthorityStream)
+func recordAuthority(w *work.Unit, a events.AuthorityCreated) error {
+	authority, err := work.Load[aggregates.Authority](w, events.AuthorityStream)
 	if err != nil {
 		return err
 	}
 	list, err := authority.Create(a)
-	return w.addEvents(events.AuthorityStream, list, err)
+	return w.Add(events.AuthorityStream, list, err)
 }
 
 // WithdrawEnrollment revokes a token that more machines may use.
@@ -80,10 +83,12 @@ func (c WithdrawEnrollment) denial() events.CommandDenied {
 	return denialOf(events.EnrollmentWithdrawn{}, c.Enrollment)
 }
 
+func (WithdrawEnrollment) limit() *limit { return ending }
+
 // WithdrawEnrollment refuses a token that was used as often as it may be.
 func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifAllowed(events.ManageRunners,
-		onStream(c.Enrollment, func(_ context.Context, _ *work, enrollment *aggregates.Enrollment) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, ifAllowed(events.ManageRunners,
+		work.On(c.Enrollment, func(_ *work.Unit, enrollment *aggregates.Enrollment) ([]events.Event, error) {
 			return enrollment.Withdraw()
 		})))
 }
@@ -131,8 +136,8 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 	}
 	c.Workspace = workspace
 	var refusal error
-	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) (err error) {
-		r, refusal, err = w.register(ctx, c, id)
+	done, err := h.Execute(ctx, c.Meta, c, func(w *work.Unit) (err error) {
+		r, refusal, err = register(w, c, id)
 		return err
 	})
 	if err == nil {
@@ -142,19 +147,19 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 	return r, err
 }
 
-func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
-	w.meta.Actor = c.Actor // an earlier attempt may have set it to the runner
-	enrollment, err := load[aggregates.Enrollment](ctx, w, id)
+func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
+	w.Meta.Actor = c.Actor // an earlier attempt may have set it to the runner
+	enrollment, err := work.Load[aggregates.Enrollment](w, id)
 	if err != nil {
 		return r, nil, err
 	}
 	used := enrollment.Runner(c.Machine.Key)
-	own, its, refusal := enrollment.Use(c.Token.Fingerprint(), c.Runner, c.Machine, c.Certificate, w.now)
+	own, its, refusal := enrollment.Use(c.Token.Fingerprint(), c.Runner, c.Machine, c.Certificate, w.Now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
-		return r, refusal, w.addEvents(id, own, nil)
+		return r, refusal, w.Add(id, own, nil)
 	}
 	if len(own) > 0 {
-		err := inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+		err := work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
 			return ws.Allow(enrollment.Minter(), events.ManageRunners)
 		})
 		switch {
@@ -164,30 +169,30 @@ func (w *work) register(ctx context.Context, c RegisterRunner, id events.ID) (r 
 			return r, nil, err
 		}
 	}
-	if err := w.recordAuthority(ctx, c.Authority); err != nil {
+	if err := recordAuthority(w, c.Authority); err != nil {
 		return r, nil, err
 	}
 	if len(own) == 0 {
-		r, err = w.registered(ctx, used, c.Machine.Key)
+		r, err = registered(w, used, c.Machine.Key)
 		return r, nil, err
 	}
 	begun := its[0].(events.RunnerEnrolled)
-	w.meta.Actor = events.Actor{Type: events.ByRunner, ID: c.Runner, Name: begun.Name}
-	if _, err := load[aggregates.Runner](ctx, w, c.Runner); err != nil {
+	w.Meta.Actor = events.Actor{Type: events.ByRunner, ID: c.Runner, Name: begun.Name}
+	if _, err := work.Load[aggregates.Runner](w, c.Runner); err != nil {
 		return r, nil, err
 	}
-	if err := w.addEvents(id, own, nil); err != nil {
+	if err := w.Add(id, own, nil); err != nil {
 		return r, nil, err
 	}
-	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate, New: true}, nil, w.addEvents(c.Runner, its, nil)
+	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate, New: true}, nil, w.Add(c.Runner, its, nil)
 }
 
 // registered returns the answer for a machine that was registered before with a key. Once the runner has renewed its
 // certificate for another key, or let it expire, the token gives it none.
-func (w *work) registered(ctx context.Context, id events.ID, key events.KeyHash) (r Registered, err error) {
-	err = inspect(ctx, w, id, func(runner *aggregates.Runner) error {
+func registered(w *work.Unit, id events.ID, key events.KeyHash) (r Registered, err error) {
+	err = work.Inspect(w, id, func(runner *aggregates.Runner) error {
 		newest := runner.NewestCertificate()
-		if runner.State().Barred() || newest.Key != key || !w.now.Before(newest.NotAfter) {
+		if runner.State().Barred() || newest.Key != key || !w.Now.Before(newest.NotAfter) {
 			return aggregates.ErrEnrollmentInvalid
 		}
 		r = Registered{Runner: id, Name: runner.Name(), Certificate: newest}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -34,7 +35,7 @@ func secretDenial(e events.Event, name string) events.CommandDenied {
 // former is the vault's id of the previous value, which can be deleted; it is zero if there
 // was none.
 func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
 		if !c.Value.IsZero() {
 			former = secrets.Value(c.Name)
 		}
@@ -53,9 +54,11 @@ func (c RemoveFarmSecret) denial() events.CommandDenied {
 	return secretDenial(events.FarmSecretRemoved{}, c.Name)
 }
 
+func (RemoveFarmSecret) limit() *limit { return ending }
+
 // RemoveFarmSecret returns the vault's id of the former value, which can be deleted.
 func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
 		former = secrets.Value(c.Name)
 		return secrets.Remove(c.Name)
 	}))
@@ -71,10 +74,10 @@ func (h *Handler) FarmSecretValues(ctx context.Context, workspace events.ID) (va
 	return values, nil
 }
 
-// onFarmSecrets is onStream for a workspace's secrets of jobs, for people who may manage them.
-func onFarmSecrets(decide func(*aggregates.FarmSecrets) ([]events.Event, error)) decideFunc {
-	return ifAllowed(events.ManageFarmSecrets, onStream(events.FarmSecretStream,
-		func(_ context.Context, _ *work, secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+// onFarmSecrets is work.On for a workspace's secrets of jobs, for people who may manage them.
+func onFarmSecrets(decide func(*aggregates.FarmSecrets) ([]events.Event, error)) work.Decide {
+	return ifAllowed(events.ManageFarmSecrets, work.On(events.FarmSecretStream,
+		func(_ *work.Unit, secrets *aggregates.FarmSecrets) ([]events.Event, error) {
 			return decide(secrets)
 		}))
 }

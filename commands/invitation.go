@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -27,6 +28,8 @@ func (c SendInvitation) denial() events.CommandDenied {
 	return e
 }
 
+func (SendInvitation) limit() *limit { return invitations }
+
 // An InvitationAnswer is the stored answer of SendInvitation.
 type InvitationAnswer struct {
 	Invitation events.ID `json:"invitationId"`
@@ -40,11 +43,11 @@ func (h *Handler) SendInvitation(ctx context.Context, c SendInvitation) (Result,
 	if err != nil {
 		return Result{}, fmt.Errorf("look up holder of address: %w", err)
 	}
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-			w.answer = InvitationAnswer{Invitation: c.Invitation}
-			w.claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
-			return ws.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			w.Answer = InvitationAnswer{Invitation: c.Invitation}
+			w.Claim(events.Claim{Key: events.InvitationKey(c.Invitation), Owner: c.Invitation, Global: true}, ErrInvitationExists)
+			return ws.Invite(c.Actor.ID, c.Invitation, c.Email, c.Role, known, w.Now)
 		}))
 }
 
@@ -58,11 +61,13 @@ func (c ResendInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationResent{}, c.Invitation)
 }
 
+func (ResendInvitation) limit() *limit { return invitations }
+
 // ResendInvitation refuses an invitation that was answered or revoked, and callers who
 // could not send such an invitation.
 func (h *Handler) ResendInvitation(ctx context.Context, c ResendInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-		return ws.Resend(c.Actor.ID, c.Invitation, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Resend(c.Actor.ID, c.Invitation, w.Now)
 	}))
 }
 
@@ -76,10 +81,12 @@ func (c RevokeInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationRevoked{}, c.Invitation)
 }
 
+func (RevokeInvitation) limit() *limit { return ending }
+
 // RevokeInvitation refuses an invitation that was answered or revoked, and callers who may
 // not manage members.
 func (h *Handler) RevokeInvitation(ctx context.Context, c RevokeInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(_ *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 		return ws.Revoke(c.Actor.ID, c.Invitation)
 	}))
 }
@@ -98,12 +105,14 @@ func (c AcceptInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationAccepted{}, c.Invitation)
 }
 
+func (AcceptInvitation) limit() *limit { return onceEach }
+
 // AcceptInvitation refuses an invitation that is to another address, has expired, was
 // answered or revoked, or whose sender could no longer send it, and invitees who are
 // members already.
 func (h *Handler) AcceptInvitation(ctx context.Context, c AcceptInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-		return ws.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Accept(aggregates.Invitee{User: c.Actor.ID, Name: c.Name, Emails: c.Emails}, c.Invitation, c.Member, w.Now)
 	}))
 }
 
@@ -118,10 +127,12 @@ func (c RejectInvitation) denial() events.CommandDenied {
 	return denialOf(events.InvitationRejected{}, c.Invitation)
 }
 
+func (RejectInvitation) limit() *limit { return onceEach }
+
 // RejectInvitation refuses an invitation that is to another address, or was answered or
 // revoked. An expired one can be rejected.
 func (h *Handler) RejectInvitation(ctx context.Context, c RejectInvitation) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(_ *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 		return ws.Reject(aggregates.Invitee{User: c.Actor.ID, Emails: c.Emails}, c.Invitation)
 	}))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/input"
 )
@@ -29,6 +30,8 @@ func (c SubmitJob) denial() events.CommandDenied {
 	return e
 }
 
+func (SubmitJob) limit() *limit { return byVolume }
+
 // A JobAnswer is the stored answer of a command that submitted a job.
 type JobAnswer struct {
 	Job events.ID `json:"jobId"`
@@ -36,22 +39,22 @@ type JobAnswer struct {
 
 // SubmitJob refuses callers who may not run jobs.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c, events.ID{})))
+	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c, events.ID{})))
 }
 
-// submitJob returns a decideFunc that submits a job with the turn that c.Turn returns. retryOf is the ended job that it
+// submitJob returns what submits a job with the turn that c.Turn returns. retryOf is the ended job that it
 // tries again, if it does.
-func submitJob(c SubmitJob, retryOf events.ID) decideFunc {
+func submitJob(c SubmitJob, retryOf events.ID) work.Decide {
 	spec := namedRepo(c.Spec, c.RepoName)
-	return onStream(c.Job, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
-		turn, err := c.Turn(ctx)
+	return work.On(c.Job, func(w *work.Unit, job *aggregates.Job) ([]events.Event, error) {
+		turn, err := c.Turn(w.Context())
 		if err != nil {
 			return nil, err
 		}
-		w.answer = JobAnswer{Job: c.Job}
+		w.Answer = JobAnswer{Job: c.Job}
 		return job.Submit(events.JobSubmitted{
 			Spec: spec, Requirement: spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
-			ExpiresAt: w.now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second), RetryOf: retryOf,
+			ExpiresAt: w.Now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second), RetryOf: retryOf,
 		})
 	})
 }
@@ -67,27 +70,28 @@ type RetryJob struct {
 }
 
 func (c RetryJob) denial() events.CommandDenied { return denialOf(events.JobSubmitted{}, c.Job) }
+func (RetryJob) limit() *limit                  { return byVolume }
 
 // RetryJob refuses a job that has not ended, a job of a run, and callers who may not run jobs. The specification is read
 // from the log, as by [Handler.Delivery], and the new job builds the commit that the ended one has built.
 func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 	var prepared *SubmitJob // once: a turn counts the size of its specification
-	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(ctx context.Context, w *work) error {
-		if err := inspect(ctx, w, c.Job, (*aggregates.Job).CanRetry); err != nil {
+	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(w *work.Unit) error {
+		if err := work.Inspect(w, c.Job, (*aggregates.Job).CanRetry); err != nil {
 			return err
 		}
 		if prepared == nil {
-			spec, err := builtSpec(ctx, w.streams, w.meta.Workspace, c.Job)
+			spec, err := builtSpec(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
 			if err != nil {
 				return err
 			}
-			submit, err := c.Prepare(ctx, spec)
+			submit, err := c.Prepare(w.Context(), spec)
 			if err != nil {
 				return err
 			}
 			submit.Job, prepared = c.New, &submit
 		}
-		return submitJob(*prepared, c.Job)(ctx, w)
+		return submitJob(*prepared, c.Job)(w)
 	}))
 }
 
@@ -138,41 +142,42 @@ type CancelJob struct {
 }
 
 func (c CancelJob) denial() events.CommandDenied { return denialOf(events.JobCancelled{}, c.Job) }
+func (CancelJob) limit() *limit                  { return ending }
 
 // CancelJob refuses callers who may not run jobs. It does nothing if the job has ended.
 func (h *Handler) CancelJob(ctx context.Context, c CancelJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
-		onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-			return j.Cancel(c.Reason, c.Grace, w.now)
+	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
+		onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+			return j.Cancel(c.Reason, c.Grace, w.Now)
 		})))
 }
 
 // ifMayRunJobs returns decide for actors who may run jobs: a person needs the right, a service account
 // the scope and token as its current token. The service itself may cancel jobs that no runner can run.
-func ifMayRunJobs(token events.Fingerprint, decide decideFunc) decideFunc {
-	return func(ctx context.Context, w *work) (err error) {
-		switch w.meta.Actor.Type {
+func ifMayRunJobs(token events.Fingerprint, decide work.Decide) work.Decide {
+	return func(w *work.Unit) (err error) {
+		switch w.Meta.Actor.Type {
 		case events.BySystem:
 		case events.ByService:
-			err = inspect(ctx, w, w.meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
+			err = work.Inspect(w, w.Meta.Actor.ID, func(a *aggregates.ServiceAccount) error { return a.Allow(token, events.SubmitJobs) })
 		default:
-			err = w.allow(ctx, events.RunJobs)
+			err = allow(w, events.RunJobs)
 		}
 		if err != nil {
 			return err
 		}
-		return decide(ctx, w)
+		return decide(w)
 	}
 }
 
-// onJob is onStream for a job. It releases the job's slot of a concurrency key when no runner has
+// onJob is work.On for a job. It releases the job's slot of a concurrency key when no runner has
 // the job any more.
-func onJob(id events.ID, decide func(context.Context, *work, *aggregates.Job) ([]events.Event, error)) decideFunc {
-	return onStream(id, func(ctx context.Context, w *work, job *aggregates.Job) ([]events.Event, error) {
+func onJob(id events.ID, decide func(*work.Unit, *aggregates.Job) ([]events.Event, error)) work.Decide {
+	return work.On(id, func(w *work.Unit, job *aggregates.Job) ([]events.Event, error) {
 		key, slot, held := job.Slot()
-		list, err := decide(ctx, w, job)
+		list, err := decide(w, job)
 		if err == nil && held && events.LeavesRunner(list) {
-			w.releases = append(w.releases, events.Claim{Key: events.ConcurrencyKey(key, slot), Owner: id})
+			w.Release(events.Claim{Key: events.ConcurrencyKey(key, slot), Owner: id})
 		}
 		return list, err
 	})
@@ -189,8 +194,8 @@ type AcceptJob struct {
 // AcceptJob refuses a runner that does not have the job in that epoch, as do the commands
 // below.
 func (h *Handler) AcceptJob(ctx context.Context, c AcceptJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Accept(c.Runner, c.Epoch, w.now)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return j.Accept(c.Runner, c.Epoch, w.Now)
 	}))
 }
 
@@ -206,36 +211,36 @@ type DeclineJob struct {
 // DeclineJob does nothing once the job was accepted. A runner with a limited number of jobs
 // may then take another one, unless it did not answer: it may have started the job.
 func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		runner, err := w.boundedRunner(ctx, c.Runner) // locked before the job, in the same order as for a lease
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		runner, err := boundedRunner(w, c.Runner) // locked before the job, in the same order as for a lease
 		if err != nil {
 			return err
 		}
 		var declined bool
-		err = onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.now)
+		err = onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.Now)
 			declined = len(list) > 0
 			return list, err
-		})(ctx, w)
+		})(w)
 		if err != nil || runner == nil || !declined || c.Reason == aggregates.NoAnswer {
 			return err
 		}
 		list, err := runner.Return(c.Job)
-		return w.addEvents(c.Runner, list, err)
+		return w.Add(c.Runner, list, err)
 	})
 }
 
 // boundedRunner returns a runner whose number of jobs is limited, or nil if it is not.
-func (w *work) boundedRunner(ctx context.Context, id events.ID) (*aggregates.Runner, error) {
+func boundedRunner(w *work.Unit, id events.ID) (*aggregates.Runner, error) {
 	var bounded bool
-	err := inspect(ctx, w, id, func(r *aggregates.Runner) error {
+	err := work.Inspect(w, id, func(r *aggregates.Runner) error {
 		_, bounded = r.JobsLeft()
 		return nil
 	})
 	if err != nil || !bounded {
 		return nil, err
 	}
-	return load[aggregates.Runner](ctx, w, id)
+	return work.Load[aggregates.Runner](w, id)
 }
 
 // ReportJob records a runner's report about a job.
@@ -248,8 +253,8 @@ type ReportJob struct {
 
 // ReportJob does nothing if the report was recorded before.
 func (h *Handler) ReportJob(ctx context.Context, c ReportJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.Report(c.Runner, c.Report, w.now)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return j.Report(c.Runner, c.Report, w.Now)
 	}))
 }
 
@@ -263,8 +268,8 @@ type LoseLease struct {
 
 // LoseLease does nothing if the runner does not have the job any more.
 func (h *Handler) LoseLease(ctx context.Context, c LoseLease) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.LoseLease(c.Epoch, w.now)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return j.LoseLease(c.Epoch, w.Now)
 	}))
 }
 
@@ -278,8 +283,8 @@ type TimeOutJob struct {
 
 // TimeOutJob does nothing if no limit is exceeded.
 func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return j.TimeOut(w.now, c.Silent)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return j.TimeOut(w.Now, c.Silent)
 	}))
 }
 
@@ -301,7 +306,7 @@ type SealJobLog struct {
 
 // SealJobLog refuses the log of an epoch that has not ended.
 func (h *Handler) SealJobLog(ctx context.Context, c SealJobLog) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 		return j.SealLog(c.Stored)
 	}))
 }

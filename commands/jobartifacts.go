@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -25,10 +26,10 @@ type DeclareArtifacts struct {
 // DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
 // finished, and one whose artifacts are complete or abandoned; so does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 		declared, err := j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
 		if err == nil && len(declared) > 0 && c.Admit != nil {
-			err = c.Admit(ctx, j.Submitter().ID)
+			err = c.Admit(w.Context(), j.Submitter().ID)
 		}
 		return declared, err
 	}))
@@ -46,7 +47,7 @@ type StoreArtifacts struct {
 
 // StoreArtifacts completes the artifacts when the last file is stored.
 func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(_ context.Context, _ *work, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 		return j.StoreArtifacts(c.Runner, c.Epoch, c.Files)
 	}))
 }
@@ -60,8 +61,8 @@ type AbandonArtifacts struct {
 
 // AbandonArtifacts does nothing if the artifacts are complete or the job has not ended by then.
 func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return w.unlessAppended(ctx, c.Job, events.JobFinished{}.Kind(), c.EndedBy, j.AbandonArtifacts)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return unlessAppended(w, c.Job, events.JobFinished{}.Kind(), c.EndedBy, j.AbandonArtifacts)
 	}))
 }
 
@@ -75,21 +76,21 @@ type RemoveArtifacts struct {
 
 // RemoveArtifacts does nothing if there are no files, more may come, or one was stored later.
 func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		return w.unlessAppended(ctx, c.Job, events.JobArtifactStored{}.Kind(), c.StoredBy, j.RemoveArtifacts)
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		return unlessAppended(w, c.Job, events.JobArtifactStored{}.Kind(), c.StoredBy, j.RemoveArtifacts)
 	}))
 }
 
 // unlessAppended returns what decide decides, or no event if one of a kind was appended to a stream after a time. That
 // is the time in the event's id: the times of rows, and the column at of the log, are not authenticated.
-func (w *work) unlessAppended(
-	ctx context.Context, stream events.ID, kind string, after time.Time, decide func() ([]events.Event, error),
+func unlessAppended(
+	w *work.Unit, stream events.ID, kind string, after time.Time, decide func() ([]events.Event, error),
 ) ([]events.Event, error) {
 	decided, err := decide()
 	if err != nil || len(decided) == 0 {
 		return nil, err
 	}
-	for r, err := range events.ReadStream(ctx, w.streams, w.meta.Workspace, stream) {
+	for r, err := range events.ReadStream(w.Context(), w.Streams, w.Meta.Workspace, stream) {
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("load %s: %w", stream, err)

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"reflect"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -31,15 +31,15 @@ const SubmitterNotAllowed = "submitter_not_allowed"
 // not submit it any more is cancelled instead, with [aggregates.ErrJobDropped].
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 	var dropped bool
-	done, err := h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		may, err := w.submitterMayRun(ctx, c.Job)
+	done, err := h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		may, err := submitterMayRun(w, c.Job)
 		if err != nil {
 			return err
 		}
 		if dropped = !may; dropped {
-			return w.dropJob(ctx, c.Job)
+			return dropJob(w, c.Job)
 		}
-		return w.leaseJob(ctx, c)
+		return leaseJob(w, c)
 	})
 	if err == nil && dropped {
 		err = aggregates.ErrJobDropped // only now: the cancellation has been stored
@@ -48,50 +48,50 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 }
 
 // leaseJob adds the lease, and what the runner and the concurrency key count.
-func (w *work) leaseJob(ctx context.Context, c LeaseJob) error {
-	name, err := w.takeRunner(ctx, c.Runner, c.Job)
+func leaseJob(w *work.Unit, c LeaseJob) error {
+	name, err := takeRunner(w, c.Runner, c.Job)
 	if err != nil {
 		return err
 	}
-	lease := onJob(c.Job, func(ctx context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
-		if err := w.takeSlot(ctx, c, j); err != nil {
+	lease := onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		if err := takeSlot(w, c, j); err != nil {
 			return nil, err
 		}
-		return j.Lease(c.Runner, name, c.Slot, w.now)
+		return j.Lease(c.Runner, name, c.Slot, w.Now)
 	})
-	return lease(ctx, w)
+	return lease(w)
 }
 
 // dropJob cancels a waiting job whose submitter may not run jobs any more.
-func (w *work) dropJob(ctx context.Context, id events.ID) error {
-	j, err := load[aggregates.Job](ctx, w, id)
+func dropJob(w *work.Unit, id events.ID) error {
+	j, err := work.Load[aggregates.Job](w, id)
 	if err != nil {
 		return err
 	}
 	if j.State() != events.JobStateQueued {
 		return aggregates.ErrJobTaken
 	}
-	list, err := j.Cancel(SubmitterNotAllowed, nil, w.now)
-	return w.addEvents(id, list, err)
+	list, err := j.Cancel(SubmitterNotAllowed, nil, w.Now)
+	return w.Add(id, list, err)
 }
 
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service
 // itself submitted it may run until the workspace is deleted.
-func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, err error) {
+func submitterMayRun(w *work.Unit, job events.ID) (may bool, err error) {
 	var by events.Actor
-	err = inspect(ctx, w, job, func(j *aggregates.Job) error {
+	err = work.Inspect(w, job, func(j *aggregates.Job) error {
 		by = j.Submitter()
 		return nil
 	})
 	if err != nil {
 		return false, err
 	}
-	err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+	err = work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
 		may = !ws.Deleted() && (by.Type != events.ByUser || ws.Allow(by.ID, events.RunJobs) == nil)
 		return nil
 	})
 	if err == nil && may && by.Type == events.ByService {
-		err = inspect(ctx, w, by.ID, func(a *aggregates.ServiceAccount) error {
+		err = work.Inspect(w, by.ID, func(a *aggregates.ServiceAccount) error {
 			may = a.May(events.SubmitJobs)
 			return nil
 		})
@@ -103,7 +103,7 @@ func (w *work) submitterMayRun(ctx context.Context, job events.ID) (may bool, er
 type slots struct{}
 
 // takeSlot claims the slot of a job that has a concurrency key.
-func (w *work) takeSlot(ctx context.Context, c LeaseJob, j *aggregates.Job) error {
+func takeSlot(w *work.Unit, c LeaseJob, j *aggregates.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
 	case !ok || j.State() != events.JobStateQueued:
@@ -112,25 +112,25 @@ func (w *work) takeSlot(ctx context.Context, c LeaseJob, j *aggregates.Job) erro
 		return fmt.Errorf("lease job %s: slot %d of %d", c.Job, c.Slot, limit)
 	}
 	sum := sha256.Sum256([]byte(key))
-	if err := w.serialize(ctx, foldKey{w.meta.Workspace, events.ID(sum[:16]), reflect.TypeFor[slots]()}); err != nil {
+	if err := work.Serialize[slots](w, events.ID(sum[:16])); err != nil {
 		return err
 	}
-	use, err := c.Use(ctx, w.meta.Workspace, key)
+	use, err := c.Use(w.Context(), w.Meta.Workspace, key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease job %s: %w", c.Job, err)
 	case use.Full(limit):
 		return aggregates.ErrJobTaken
 	}
-	w.claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
+	w.Claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
 	return nil
 }
 
 // takeRunner checks that a runner may take a job, counts the job if the runner's number of
 // jobs is limited, and returns the runner's name.
-func (w *work) takeRunner(ctx context.Context, id, job events.ID) (name string, err error) {
+func takeRunner(w *work.Unit, id, job events.ID) (name string, err error) {
 	var bounded bool
-	err = inspect(ctx, w, id, func(r *aggregates.Runner) error {
+	err = work.Inspect(w, id, func(r *aggregates.Runner) error {
 		name = r.Name()
 		_, bounded = r.JobsLeft()
 		return r.MayTake()
@@ -138,10 +138,10 @@ func (w *work) takeRunner(ctx context.Context, id, job events.ID) (name string, 
 	if err != nil || !bounded {
 		return name, err
 	}
-	runner, err := load[aggregates.Runner](ctx, w, id)
+	runner, err := work.Load[aggregates.Runner](w, id)
 	if err != nil {
 		return "", err
 	}
 	list, err := runner.Take(job)
-	return name, w.addEvents(id, list, err)
+	return name, w.Add(id, list, err)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 )
@@ -19,15 +20,13 @@ var (
 
 // Progress returns what is known of a run, as the log says. Its status is "" if there is no such run.
 func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *aggregates.Progress, err error) {
-	within, cancel := withDeadline(ctx)
-	defer cancel()
-	w := &work{handler: h, meta: Meta{Workspace: workspace}, decide: func(ctx context.Context, w *work) error {
-		return inspect(ctx, w, run, func(r *aggregates.Run) error {
-			p = new(r.Progress(run, w.versionOf(run)))
+	err = h.Read(ctx, workspace, func(w *work.Unit) error {
+		return work.Inspect(w, run, func(r *aggregates.Run) error {
+			p = new(r.Progress(run, w.Version(run)))
 			return nil
 		})
-	}}
-	if _, err := w.run(within); err != nil {
+	})
+	if err != nil {
 		return nil, fmt.Errorf("load run %s: %w", run, err)
 	}
 	return p, nil
@@ -44,8 +43,8 @@ type StartRun struct {
 
 // StartRun refuses a place that another run has.
 func (h *Handler) StartRun(ctx context.Context, c StartRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-		if err := w.requireVersion(c.Run, c.After); err != nil {
+	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		if err := requireVersion(w, c.Run, c.After); err != nil {
 			return nil, err
 		}
 		return run.Record(
@@ -64,8 +63,8 @@ type EnterLane struct {
 
 // EnterLane refuses the turn while another run has it.
 func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-		if err := w.requireVersion(c.Run, c.After); err != nil {
+	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		if err := requireVersion(w, c.Run, c.After); err != nil {
 			return nil, err
 		}
 		p := run.Progress(c.Run, 0)
@@ -77,16 +76,16 @@ func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
 }
 
 // moveKeys claims the keys that a run holds from now on, and releases those that it does not hold any more.
-func (w *work) moveKeys(id events.ID, before, after *aggregates.Run) {
+func moveKeys(w *work.Unit, id events.ID, before, after *aggregates.Run) {
 	had, has := before.Keys(), after.Keys()
 	for _, key := range has {
 		if !slices.Contains(had, key) {
-			w.claim(events.Claim{Key: key, Owner: events.KeyOwner(id, key)}, takenKey(key))
+			w.Claim(events.Claim{Key: key, Owner: events.KeyOwner(id, key)}, takenKey(key))
 		}
 	}
 	for _, key := range had {
 		if !slices.Contains(has, key) {
-			w.releases = append(w.releases, events.Claim{Key: key, Owner: events.KeyOwner(id, key)})
+			w.Release(events.Claim{Key: key, Owner: events.KeyOwner(id, key)})
 		}
 	}
 }
@@ -114,9 +113,9 @@ func (c RetryRun) denial() events.CommandDenied { return denialOf(events.RunQueu
 // RetryRun refuses a run that has not ended, an issue that has another active run, and callers who may not queue
 // issues.
 func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues, func(ctx context.Context, w *work) error {
+	return h.Execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues, func(w *work.Unit) error {
 		var p aggregates.Progress
-		err := inspect(ctx, w, c.Run, func(r *aggregates.Run) error {
+		err := work.Inspect(w, c.Run, func(r *aggregates.Run) error {
 			p = r.Progress(c.Run, 0)
 			return nil
 		})
@@ -128,11 +127,11 @@ func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
 		case !p.Over():
 			return aggregates.ErrRunGoesOn
 		}
-		return onStream(c.New, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-			w.claim(events.Claim{Key: events.IssueKey(p.Repo.ID, p.Issue), Owner: c.New}, aggregates.ErrQueued)
-			w.answer = RunAnswer{Run: c.New}
+		return work.On(c.New, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+			w.Claim(events.Claim{Key: events.IssueKey(p.Repo.ID, p.Issue), Owner: c.New}, aggregates.ErrQueued)
+			w.Answer = RunAnswer{Run: c.New}
 			list, err := run.Queue(events.RunQueued{Repo: p.Repo, IssueNumber: p.Issue, IssueTitle: p.Title, IssueBody: p.Body, RetryOf: c.Run})
 			return append(list, events.RunHumanIntervened{Repo: p.Repo.ID, What: events.InterventionRetry}), err
-		})(ctx, w)
+		})(w)
 	}))
 }

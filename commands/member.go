@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -19,7 +20,7 @@ type AddMember struct {
 
 // AddMember refuses a person who is a member already.
 func (h *Handler) AddMember(ctx context.Context, c AddMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(_ *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 		return ws.Join(events.MemberJoined{Member: c.Member, User: c.User, Email: c.Email, Name: c.Name, Role: c.Role})
 	}))
 }
@@ -44,8 +45,8 @@ func (c UpdateMember) denial() events.CommandDenied {
 // unless an Owner asks, and callers who may not manage members. It revokes invitations that
 // the member could not send in the new role.
 func (h *Handler) UpdateMember(ctx context.Context, c UpdateMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-		return ws.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Update(c.Actor.ID, c.Member, c.Role, c.ApproveLoops, w.Now)
 	}))
 }
 
@@ -56,9 +57,11 @@ type RefreshMember struct {
 	Email string `json:"email"`
 }
 
+func (RefreshMember) limit() *limit { return onceEach }
+
 // RefreshMember does nothing if the actor is not a member.
 func (h *Handler) RefreshMember(ctx context.Context, c RefreshMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, _ *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(_ *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 		return ws.RefreshMember(c.Actor.ID, c.Name, c.Email)
 	}))
 }
@@ -73,11 +76,13 @@ func (c RemoveMember) denial() events.CommandDenied {
 	return denialOf(events.MemberRemoved{}, c.Member)
 }
 
+func (RemoveMember) limit() *limit { return ending }
+
 // RemoveMember refuses to leave the workspace without an Owner, and callers who may not
 // change the member. Members may remove themselves, which counts as leaving. It revokes
 // invitations that the member sent.
 func (h *Handler) RemoveMember(ctx context.Context, c RemoveMember) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace, func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-		return ws.Remove(c.Actor.ID, c.Member, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace, func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Remove(c.Actor.ID, c.Member, w.Now)
 	}))
 }

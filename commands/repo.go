@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -30,8 +31,8 @@ func (c ConnectRepo) denial() events.CommandDenied {
 // ConnectRepo refuses callers who may not manage repositories, as do the other commands here, and a repository whose
 // address another one has.
 func (h *Handler) ConnectRepo(ctx context.Context, c ConnectRepo) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
-		w.claim(events.Claim{Key: events.RepoKey(c.Host.Clone), Owner: c.Repo}, aggregates.ErrRepoConnected)
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
+		w.Claim(events.Claim{Key: events.RepoKey(c.Host.Clone), Owner: c.Repo}, aggregates.ErrRepoConnected)
 		return r.Connect(events.RepoConnected{
 			Name: c.Name, Host: c.Host, Credential: c.Credential, ReadCredential: c.ReadCredential, Settings: c.Settings,
 		}, c.Checks...)
@@ -51,7 +52,7 @@ func (c ChangeRepoSettings) denial() events.CommandDenied {
 
 // ChangeRepoSettings applies Change to the present settings. It does nothing if that changes nothing.
 func (h *Handler) ChangeRepoSettings(ctx context.Context, c ChangeRepoSettings) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		if !r.Connected() {
 			return nil, aggregates.ErrNoRepo
 		}
@@ -74,7 +75,7 @@ func (c CheckRepo) denial() events.CommandDenied { return denialOf(events.RepoCh
 
 // CheckRepo does nothing if the findings are as before.
 func (h *Handler) CheckRepo(ctx context.Context, c CheckRepo) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		return r.RecordCheck(c.Checks)
 	}))
 }
@@ -94,7 +95,7 @@ func (c ReplaceRepoCredential) denial() events.CommandDenied {
 
 // ReplaceRepoCredential returns the vault's id of the former value, which can be deleted; it is zero if there was none.
 func (h *Handler) ReplaceRepoCredential(ctx context.Context, c ReplaceRepoCredential) (done Result, former events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		former = r.Credential(c.Which)
 		return r.ReplaceCredential(c.Which, c.Value)
 	}))
@@ -110,10 +111,11 @@ type PauseRepo struct {
 }
 
 func (c PauseRepo) denial() events.CommandDenied { return denialOf(events.RepoPaused{}, c.Repo) }
+func (PauseRepo) limit() *limit                  { return ending }
 
 // PauseRepo does nothing if a person has paused the repository already.
 func (h *Handler) PauseRepo(ctx context.Context, c PauseRepo) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		return r.Pause(c.Reason, c.Code)
 	}))
 }
@@ -128,7 +130,7 @@ func (c ResumeRepo) denial() events.CommandDenied { return denialOf(events.RepoR
 
 // ResumeRepo does nothing if the repository is not paused.
 func (h *Handler) ResumeRepo(ctx context.Context, c ResumeRepo) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work, r *aggregates.Repo) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(_ *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		return r.Resume()
 	}))
 }
@@ -143,11 +145,11 @@ type RenameRepo struct {
 
 // RenameRepo does nothing if that is known. It refuses an address that another connected repository has.
 func (h *Handler) RenameRepo(ctx context.Context, c RenameRepo) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		list, err := r.Rename(c.Name, c.Host)
 		if before, now := events.RepoKey(r.Host().Clone), events.RepoKey(c.Host.Clone); err == nil && before != now {
-			w.releases = append(w.releases, events.Claim{Key: before, Owner: c.Repo})
-			w.claim(events.Claim{Key: now, Owner: c.Repo}, aggregates.ErrRepoConnected)
+			w.Release(events.Claim{Key: before, Owner: c.Repo})
+			w.Claim(events.Claim{Key: now, Owner: c.Repo}, aggregates.ErrRepoConnected)
 		}
 		return list, err
 	}))
@@ -164,12 +166,14 @@ func (c DisconnectRepo) denial() events.CommandDenied {
 	return denialOf(events.RepoDisconnected{}, c.Repo)
 }
 
+func (DisconnectRepo) limit() *limit { return ending }
+
 // DisconnectRepo returns the vault's ids of the credentials, which can be deleted. The repository can then be
 // connected again, under another id.
 func (h *Handler) DisconnectRepo(ctx context.Context, c DisconnectRepo) (done Result, former []events.ID, err error) {
-	done, err = h.execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work, r *aggregates.Repo) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 		former = []events.ID{r.Credential(events.WriteCredential), r.Credential(events.ReadCredential)}
-		w.releases = append(w.releases, events.Claim{Key: events.RepoKey(r.Host().Clone), Owner: c.Repo})
+		w.Release(events.Claim{Key: events.RepoKey(r.Host().Clone), Owner: c.Repo})
 		return r.Disconnect(c.Name)
 	}))
 	return done, former, err
@@ -184,16 +188,16 @@ func (h *Handler) Repo(ctx context.Context, workspace, id events.ID) (repo aggre
 	return repo, nil
 }
 
-// onRepo is onStream for a repository, for people who may manage repositories and for the service itself.
-func onRepo(id events.ID, decide func(*work, *aggregates.Repo) ([]events.Event, error)) decideFunc {
-	return func(ctx context.Context, w *work) error {
-		if w.meta.Actor.Type != events.BySystem {
-			if err := w.allow(ctx, events.ManageRepos); err != nil {
+// onRepo is work.On for a repository, for people who may manage repositories and for the service itself.
+func onRepo(id events.ID, decide func(*work.Unit, *aggregates.Repo) ([]events.Event, error)) work.Decide {
+	return func(w *work.Unit) error {
+		if w.Meta.Actor.Type != events.BySystem {
+			if err := allow(w, events.ManageRepos); err != nil {
 				return err
 			}
 		}
-		return onStream(id, func(_ context.Context, w *work, r *aggregates.Repo) ([]events.Event, error) {
+		return work.On(id, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
 			return decide(w, r)
-		})(ctx, w)
+		})(w)
 	}
 }

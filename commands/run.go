@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 )
@@ -23,8 +23,8 @@ type QueueRun struct {
 
 // QueueRun refuses an issue that has an active run.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-		w.claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		w.Claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
 		return run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
 	}))
 }
@@ -44,8 +44,8 @@ type RecordRun struct {
 // RecordRun refuses all facts if one is not possible after those before it, or if the run is not at
 // the version After. When the run ends, another run can take its issue, and its jobs are cancelled.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-		if err := w.requireVersion(c.Run, c.After); err != nil {
+	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		if err := requireVersion(w, c.Run, c.After); err != nil {
 			return nil, err
 		}
 		return run.Record(c.Facts...)
@@ -54,8 +54,8 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 
 // requireVersion refuses a command about a run whose stream, which was loaded, is not at a version.
 // 0 is any.
-func (w *work) requireVersion(run events.ID, after int) error {
-	if after != 0 && w.versionOf(run) != after {
+func requireVersion(w *work.Unit, run events.ID, after int) error {
+	if after != 0 && w.Version(run) != after {
 		return ErrRunMoved
 	}
 	return nil
@@ -95,24 +95,24 @@ type RunAnswer struct {
 
 // QueueIssue refuses an issue that has an active run, and callers who may not queue issues.
 func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues,
-		onStream(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) (_ []events.Event, err error) {
+	return h.Execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues,
+		work.On(c.Run, func(w *work.Unit, run *aggregates.Run) (_ []events.Event, err error) {
 			repo := events.Repo{ID: c.Repo, Name: c.RepoName}
 			queued := events.RunQueued{Repo: repo, IssueNumber: c.IssueNumber, IssueTitle: cmp.Or(c.Title, c.HostTitle), IssueBody: c.Body}
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:
-				if err := w.requireIssue(ctx, c); err != nil {
+				if err := requireIssue(w, c); err != nil {
 					return nil, err
 				}
 			case c.IssueNumber == 0:
-				if queued.IssueNumber, err = w.nextIssue(ctx, c.Repo, c.Largest); err != nil {
+				if queued.IssueNumber, err = nextIssue(w, c.Repo, c.Largest); err != nil {
 					return nil, err
 				}
 				taken = nil // with another number
 			}
-			w.claim(events.Claim{Key: events.IssueKey(c.Repo, queued.IssueNumber), Owner: c.Run}, taken)
-			w.answer = RunAnswer{Run: c.Run}
+			w.Claim(events.Claim{Key: events.IssueKey(c.Repo, queued.IssueNumber), Owner: c.Run}, taken)
+			w.Answer = RunAnswer{Run: c.Run}
 			return run.Queue(queued)
 		})))
 }
@@ -123,8 +123,8 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 const maxChosenIssue = 1_000_000_000
 
 // requireIssue refuses an issue with a number larger than any that the service has assigned.
-func (w *work) requireIssue(ctx context.Context, c QueueIssue) error {
-	n, err := c.Largest(ctx, w.issueOf)
+func requireIssue(w *work.Unit, c QueueIssue) error {
+	n, err := c.Largest(w.Context(), issueOfIn(w))
 	switch {
 	case err != nil:
 		return fmt.Errorf("largest issue of %s: %w", c.Repo, err)
@@ -139,16 +139,16 @@ type issues struct{}
 
 // nextIssue returns the next issue number of a repository. No other command can assign one
 // meanwhile, so none is used twice or skipped.
-func (w *work) nextIssue(ctx context.Context, repo events.ID, largest LargestNumber) (int, error) {
-	if err := w.serialize(ctx, foldKey{w.meta.Workspace, repo, reflect.TypeFor[issues]()}); err != nil {
+func nextIssue(w *work.Unit, repo events.ID, largest LargestNumber) (int, error) {
+	if err := work.Serialize[issues](w, repo); err != nil {
 		return 0, err
 	}
-	n, err := largest(ctx, w.issueOf)
+	n, err := largest(w.Context(), issueOfIn(w))
 	if err != nil {
 		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
 	}
 	n++
-	for slices.Contains(w.takenKeys, events.IssueKey(repo, n)) {
+	for w.Taken(events.IssueKey(repo, n)) {
 		n++
 	}
 	return n, nil
@@ -160,8 +160,10 @@ func (h *Handler) IssueOf(ctx context.Context, workspace, run events.ID) (repo e
 	return issueOf(ctx, h.log, workspace, run)
 }
 
-func (w *work) issueOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
-	return issueOf(ctx, w.streams, workspace, run)
+func issueOfIn(w *work.Unit) IssueOf {
+	return func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
+		return issueOf(ctx, w.Streams, workspace, run)
+	}
 }
 
 func issueOf(ctx context.Context, from events.Streams, workspace, run events.ID) (repo events.Repo, number int, err error) {
@@ -185,27 +187,28 @@ type CancelRun struct {
 }
 
 func (c CancelRun) denial() events.CommandDenied { return denialOf(events.RunCancelled{}, c.Run) }
+func (CancelRun) limit() *limit                  { return ending }
 
 // CancelRun refuses a run that has ended, and callers who may not cancel runs. A run that is being merged
 // stops after the attempt. Once it has stopped, its jobs are cancelled and another run can take its issue.
 func (h *Handler) CancelRun(ctx context.Context, c CancelRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, ifAllowed(events.CancelRuns,
-		onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, ifAllowed(events.CancelRuns,
+		onRun(c.Run, func(_ *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 			return run.Cancel(c.Reason)
 		})))
 }
 
-// onRun is onStream for a run. In the same commit it claims and releases the keys that the run holds, and cancels the jobs of
+// onRun is work.On for a run. In the same commit it claims and releases the keys that the run holds, and cancels the jobs of
 // a run that ends.
-func onRun(id events.ID, decide func(context.Context, *work, *aggregates.Run) ([]events.Event, error)) decideFunc {
-	return onStream(id, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
-		list, err := decide(ctx, w, run)
+func onRun(id events.ID, decide func(*work.Unit, *aggregates.Run) ([]events.Event, error)) work.Decide {
+	return work.On(id, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		list, err := decide(w, run)
 		if err != nil || len(list) == 0 {
 			return list, err
 		}
-		w.moveKeys(id, run, run.With(list...))
+		moveKeys(w, id, run, run.With(list...))
 		if slices.ContainsFunc(list, events.EndsRun) {
-			err = w.cancelJobs(ctx, run.OpenJobs())
+			err = cancelJobs(w, run.OpenJobs())
 		}
 		return list, err
 	})

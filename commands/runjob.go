@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -38,37 +39,37 @@ type StartRunJob struct {
 // whose input is not the one that the run's event names.
 func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error) {
 	spec := namedRepo(c.Spec, c.RepoName)
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		err := onRun(c.Run, func(_ context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		err := onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 			repo, _ := run.Issue()
 			switch {
-			case w.meta.Actor != LoopOf(repo.ID):
-				return nil, fmt.Errorf("start job %s of run %s as %s: only the loop does", c.Request.Job, c.Run, w.meta.Actor.Name)
+			case w.Meta.Actor != LoopOf(repo.ID):
+				return nil, fmt.Errorf("start job %s of run %s as %s: only the loop does", c.Request.Job, c.Run, w.Meta.Actor.Name)
 			case c.Request.Input != spec.InputSHA256:
 				return nil, fmt.Errorf("start job %s of run %s: its input is not the requested one", c.Request.Job, c.Run)
 			}
-			if err := w.requireVersion(c.Run, c.After); err != nil {
+			if err := requireVersion(w, c.Run, c.After); err != nil {
 				return nil, err
 			}
 			return run.Record(c.Request)
-		})(ctx, w)
+		})(w)
 		if err != nil {
 			return err
 		}
-		return submitJob(SubmitJob{Job: c.Request.Job, Spec: spec, FairKey: c.FairKey, Turn: c.Turn}, events.ID{})(ctx, w)
+		return submitJob(SubmitJob{Job: c.Request.Job, Spec: spec, FairKey: c.FairKey, Turn: c.Turn}, events.ID{})(w)
 	})
 }
 
 // cancelJobs cancels those of a run's jobs that have not ended. They are in the order of their ids,
 // in which every command locks them.
-func (w *work) cancelJobs(ctx context.Context, jobs []events.ID) error {
+func cancelJobs(w *work.Unit, jobs []events.ID) error {
 	for _, id := range jobs {
-		err := onJob(id, func(_ context.Context, w *work, j *aggregates.Job) ([]events.Event, error) {
+		err := onJob(id, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 			if j.State() == "" { // requested by an earlier build, which did not submit it in the same commit
 				return nil, nil
 			}
-			return j.Cancel(RunOver, nil, w.now)
-		})(ctx, w)
+			return j.Cancel(RunOver, nil, w.Now)
+		})(w)
 		if err != nil {
 			return err
 		}
@@ -87,9 +88,9 @@ type SettleRunJob struct {
 // SettleRunJob does nothing as long as the job has not ended or artifacts of it are expected, and if
 // the job was settled before. It refuses a job that the run did not request.
 func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRun(c.Run, func(ctx context.Context, w *work, run *aggregates.Run) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		var closed bool
-		err := inspect(ctx, w, c.Job, func(j *aggregates.Job) error {
+		err := work.Inspect(w, c.Job, func(j *aggregates.Job) error {
 			closed = j.Closed()
 			return nil
 		})
@@ -99,7 +100,7 @@ func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, err
 		if run.Settled(c.Job) {
 			return nil, nil
 		}
-		end, err := jobEnd(ctx, w.streams, w.meta.Workspace, c.Job)
+		end, err := jobEnd(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -21,7 +22,7 @@ func (c DrainRunner) denial() events.CommandDenied {
 
 // DrainRunner records only a new note if the runner is draining already, and nothing if there is none.
 func (h *Handler) DrainRunner(ctx context.Context, c DrainRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Drain(c.Note)
 	}))
 }
@@ -38,7 +39,7 @@ func (c ResumeRunner) denial() events.CommandDenied {
 
 // ResumeRunner does nothing if the runner is not draining.
 func (h *Handler) ResumeRunner(ctx context.Context, c ResumeRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Resume()
 	}))
 }
@@ -54,10 +55,12 @@ func (c RevokeRunner) denial() events.CommandDenied {
 	return denialOf(events.RunnerRevoked{}, c.Runner)
 }
 
+func (RevokeRunner) limit() *limit { return ending }
+
 // RevokeRunner does nothing if the runner is revoked already. A runner may revoke itself
 // when it is uninstalled.
 func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Revoke(c.Note)
 	}))
 }
@@ -74,7 +77,7 @@ type ConnectRunner struct {
 
 // ConnectRunner does nothing if all of that is known.
 func (h *Handler) ConnectRunner(ctx context.Context, c ConnectRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Connect(c.Hello, c.Quiet)
 	}))
 }
@@ -88,7 +91,7 @@ type DisconnectRunner struct {
 
 // DisconnectRunner does nothing if that is known.
 func (h *Handler) DisconnectRunner(ctx context.Context, c DisconnectRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Disconnect(c.Reason)
 	}))
 }
@@ -101,7 +104,7 @@ type RetireRunner struct {
 
 // RetireRunner does nothing if the runner may take more jobs.
 func (h *Handler) RetireRunner(ctx context.Context, c RetireRunner) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, _ *work, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
 		return r.Retire()
 	}))
 }
@@ -117,8 +120,8 @@ type ShowCertificate struct {
 // ShowCertificate refuses a certificate that is not valid any more. The use of a superseded
 // one suspends the runner, without an error.
 func (h *Handler) ShowCertificate(ctx context.Context, c ShowCertificate) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
-		return r.UseCertificate(c.Serial, w.now)
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(w *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+		return r.UseCertificate(c.Serial, w.Now)
 	}))
 }
 
@@ -134,34 +137,34 @@ type RenewCertificate struct {
 // RenewCertificate returns the certificate to issue: the last one again, if the runner
 // repeats the request with the same key. It refuses a request that comes too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (done Result, renewed events.Certificate, err error) {
-	renew := onRunner(c.Runner, func(_ context.Context, w *work, r *aggregates.Runner) ([]events.Event, error) {
-		list, err := r.Renew(c.Certificate, c.Shown, w.now)
+	renew := onRunner(c.Runner, func(w *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+		list, err := r.Renew(c.Certificate, c.Shown, w.Now)
 		renewed = r.NewestCertificate()
 		if len(list) > 0 {
 			renewed = c.Certificate
 		}
 		return list, err
 	})
-	done, err = h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
+	done, err = h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
 		// RegisterRunner locks the authority before the runner too, so that neither waits for the other.
-		if err := w.recordAuthority(ctx, c.Authority); err != nil {
+		if err := recordAuthority(w, c.Authority); err != nil {
 			return err
 		}
-		return renew(ctx, w)
+		return renew(w)
 	})
 	return done, renewed, err
 }
 
-// onRunner is onStream for a runner. The runner itself and the service may issue such a command, and
+// onRunner is work.On for a runner. The runner itself and the service may issue such a command, and
 // people who may manage runners.
 func onRunner(
-	id events.ID, decide func(context.Context, *work, *aggregates.Runner) ([]events.Event, error),
-) decideFunc {
-	own := onStream(id, decide)
-	return func(ctx context.Context, w *work) error {
-		if by := w.meta.Actor; by.Type == events.BySystem || by.Type == events.ByRunner && by.ID == id {
-			return own(ctx, w)
+	id events.ID, decide func(*work.Unit, *aggregates.Runner) ([]events.Event, error),
+) work.Decide {
+	own := work.On(id, decide)
+	return func(w *work.Unit) error {
+		if by := w.Meta.Actor; by.Type == events.BySystem || by.Type == events.ByRunner && by.ID == id {
+			return own(w)
 		}
-		return ifAllowed(events.ManageRunners, own)(ctx, w)
+		return ifAllowed(events.ManageRunners, own)(w)
 	}
 }

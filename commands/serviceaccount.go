@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/input"
 )
@@ -26,6 +27,8 @@ func (c CreateServiceAccount) denial() events.CommandDenied {
 	return e
 }
 
+func (CreateServiceAccount) limit() *limit { return serviceAccounts }
+
 // An AccountAnswer is the stored answer of a command about a service account.
 type AccountAnswer struct {
 	Account events.ID `json:"accountId"`
@@ -34,8 +37,8 @@ type AccountAnswer struct {
 // CreateServiceAccount refuses a name that another account of the workspace has or had: records name who acted.
 // Callers who may not manage service accounts are refused; so they are by the two commands below.
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		w.claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
+	return h.Execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
+		w.Claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
 		return a.Create(c.Account, c.Name, c.Scopes, c.Token.stored())
 	}))
 }
@@ -52,10 +55,12 @@ func (c RotateServiceAccount) denial() events.CommandDenied {
 	return denialOf(events.ServiceAccountRotated{}, c.Account)
 }
 
+func (RotateServiceAccount) limit() *limit { return rotations }
+
 // RotateServiceAccount refuses a revoked account. The previous token is refused from the
 // moment at which the event is stored.
 func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccount) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		return a.Rotate(c.Token.stored())
 	}))
 }
@@ -70,9 +75,11 @@ func (c RevokeServiceAccount) denial() events.CommandDenied {
 	return denialOf(events.ServiceAccountRevoked{}, c.Account)
 }
 
+func (RevokeServiceAccount) limit() *limit { return ending }
+
 // RevokeServiceAccount refuses a revoked account.
 func (h *Handler) RevokeServiceAccount(ctx context.Context, c RevokeServiceAccount) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		return a.Revoke()
 	}))
 }
@@ -86,17 +93,17 @@ type NoteStaleToken struct {
 
 // NoteStaleToken does nothing if such a use was recorded within the last hour.
 func (h *Handler) NoteStaleToken(ctx context.Context, c NoteStaleToken) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Account,
-		func(_ context.Context, w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-			return a.NoteStaleToken(c.Tail, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Account,
+		func(w *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
+			return a.NoteStaleToken(c.Tail, w.Now)
 		}))
 }
 
-// onAccount is onStream for a service account, for people who may manage service accounts.
-func onAccount(id events.ID, decide func(*work, *aggregates.ServiceAccount) ([]events.Event, error)) decideFunc {
-	return ifAllowed(events.ManageServiceAccounts, onStream(id,
-		func(_ context.Context, w *work, a *aggregates.ServiceAccount) ([]events.Event, error) {
-			w.answer = AccountAnswer{Account: id}
+// onAccount is work.On for a service account, for people who may manage service accounts.
+func onAccount(id events.ID, decide func(*work.Unit, *aggregates.ServiceAccount) ([]events.Event, error)) work.Decide {
+	return ifAllowed(events.ManageServiceAccounts, work.On(id,
+		func(w *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
+			w.Answer = AccountAnswer{Account: id}
 			return decide(w, a)
 		}))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -16,9 +17,11 @@ type RecordSignIn struct {
 	Method  string // the provider, or "email"
 }
 
+func (RecordSignIn) limit() *limit { return signIns }
+
 // RecordSignIn refuses a person who is not registered.
 func (h *Handler) RecordSignIn(ctx context.Context, c RecordSignIn) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Actor.ID, func(_ context.Context, _ *work, u *aggregates.User) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Actor.ID, func(_ *work.Unit, u *aggregates.User) ([]events.Event, error) {
 		return u.Record(events.UserSignedIn{User: c.Actor.ID, Email: c.Email, Session: c.Session, Method: c.Method})
 	}))
 }
@@ -31,9 +34,11 @@ type EndSessions struct {
 	Sessions []events.ID
 }
 
+func (EndSessions) limit() *limit { return ending }
+
 // EndSessions refuses a person who is not registered. Without sessions it does nothing.
 func (h *Handler) EndSessions(ctx context.Context, c EndSessions) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Actor.ID, func(_ context.Context, _ *work, u *aggregates.User) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Actor.ID, func(_ *work.Unit, u *aggregates.User) ([]events.Event, error) {
 		if len(c.Sessions) == 0 {
 			return nil, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -58,7 +59,7 @@ func (h *Handler) SignIn(ctx context.Context, c SignIn) (Person, error) {
 		p, err = h.signIn(ctx, c)
 	}
 	if errors.Is(err, errWrongHolder) {
-		h.logger.ErrorContext(ctx, "unique key differs from the log: nobody is signed in by it", "user", p.User, "workspace", p.Home, "err", err)
+		h.Logger.ErrorContext(ctx, "unique key differs from the log: nobody is signed in by it", "user", p.User, "workspace", p.Home, "err", err)
 		err = fmt.Errorf("%w: %w", fault.ErrUnavailable, err)
 	}
 	return p, err
@@ -133,8 +134,8 @@ func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []holder, err e
 func (h *Handler) hasAccount(ctx context.Context, c SignIn, p holder, account events.UserAccountLinked) (has bool, err error) {
 	m := c.Meta
 	m.Workspace = p.Home
-	_, err = h.execute(ctx, m, c, func(ctx context.Context, w *work) error {
-		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
+	_, err = h.Execute(ctx, m, c, func(w *work.Unit) error {
+		return work.Inspect(w, p.User, func(u *aggregates.User) error {
 			has = u.HasAccount(account)
 			return nil
 		})
@@ -216,8 +217,8 @@ func (h *Handler) profile(ctx context.Context, c SignIn, p *Person, holds func(*
 	case home != p.Home:
 		return "", "", fmt.Errorf("%w: home is %s", errWrongHolder, home)
 	}
-	_, err = h.execute(ctx, p.Meta, c, func(ctx context.Context, w *work) error {
-		return inspect(ctx, w, p.User, func(u *aggregates.User) error {
+	_, err = h.Execute(ctx, p.Meta, c, func(w *work.Unit) error {
+		return work.Inspect(w, p.User, func(u *aggregates.User) error {
 			if !holds(u) {
 				return errWrongHolder
 			}
@@ -246,6 +247,6 @@ func (h *Handler) refreshMemberships(ctx context.Context, c SignIn, p *Person, n
 		}
 	}
 	if err != nil {
-		h.logger.WarnContext(ctx, "update a member's name in workspaces", "user", p.User, "err", err)
+		h.Logger.WarnContext(ctx, "update a member's name in workspaces", "user", p.User, "err", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 )
@@ -31,15 +32,17 @@ type RegisterUser struct {
 	Account       events.UserAccountLinked `json:"account"`
 }
 
+func (RegisterUser) limit() *limit { return signUp }
+
 // RegisterUser refuses an address or account that another person has, and a slug that
 // another workspace has. It does nothing if the person is registered.
 func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		ws, err := load[aggregates.Workspace](ctx, w, c.Workspace)
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		ws, err := work.Load[aggregates.Workspace](w, c.Workspace)
 		if err != nil {
 			return err
 		}
-		user, err := load[aggregates.User](ctx, w, c.User)
+		user, err := work.Load[aggregates.User](w, c.User)
 		if err != nil {
 			return err
 		}
@@ -47,20 +50,20 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 			return fmt.Errorf("register %s: no verified address", c.User)
 		}
 		for _, address := range c.Emails {
-			w.claim(events.Claim{Key: events.EmailKey(address), Owner: c.User, Global: true}, ErrEmailTaken)
+			w.Claim(events.Claim{Key: events.EmailKey(address), Owner: c.User, Global: true}, ErrEmailTaken)
 		}
-		w.claim(events.Claim{Key: events.SlugKey(c.WorkspaceSlug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+		w.Claim(events.Claim{Key: events.SlugKey(c.WorkspaceSlug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 		list, err := user.Register(events.UserRegistered{User: c.User, Name: c.Name, Emails: c.Emails, AvatarURL: c.AvatarURL})
 		if c.Account.Provider != "" && len(list) > 0 {
-			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
+			w.Claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
 			list = append(list, c.Account)
 		}
-		if err := w.addEvents(c.User, list, err); err != nil {
+		if err := w.Add(c.User, list, err); err != nil {
 			return err
 		}
 		owner := events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name}
 		list, err = ws.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
-		return w.addEvents(c.Workspace, list, err)
+		return w.Add(c.Workspace, list, err)
 	})
 }
 
@@ -74,11 +77,13 @@ type RefreshUser struct {
 	SignIn  bool                     `json:"-"` // refuse an account if the person has another one at its provider
 }
 
+func (RefreshUser) limit() *limit { return signIns }
+
 // RefreshUser refuses an address or account that another person has. It releases addresses
 // that are no longer verified, but never all of them.
 func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		user, err := load[aggregates.User](ctx, w, c.Actor.ID)
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		user, err := work.Load[aggregates.User](w, c.Actor.ID)
 		if err != nil {
 			return err
 		}
@@ -89,23 +94,23 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 		}
 		for _, address := range user.Emails() {
 			if len(c.Emails) > 0 && !slices.Contains(c.Emails, address) { // an empty list must not release all addresses
-				w.releases = append(w.releases, events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true})
+				w.Release(events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true})
 			}
 		}
 		for _, address := range c.Emails {
 			if !slices.Contains(user.Emails(), address) {
-				w.claim(events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true}, ErrEmailTaken)
+				w.Claim(events.Claim{Key: events.EmailKey(address), Owner: c.Actor.ID, Global: true}, ErrEmailTaken)
 			}
 		}
 		list, err := user.Verify(c.Actor.ID, c.Emails)
-		if err := w.addEvents(c.Actor.ID, list, err); err != nil {
+		if err := w.Add(c.Actor.ID, list, err); err != nil {
 			return err
 		}
 		list, err = user.Link(c.Account)
 		if len(list) > 0 {
-			w.claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
+			w.Claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
 		}
-		return w.addEvents(c.Actor.ID, list, err)
+		return w.Add(c.Actor.ID, list, err)
 	})
 }
 

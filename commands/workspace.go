@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/aggregates"
+	"svc/commands/work"
 	"svc/events"
 )
 
@@ -19,11 +20,13 @@ type CreateWorkspace struct {
 	Slug   string    `json:"slug"`
 }
 
+func (CreateWorkspace) limit() *limit { return workspaces }
+
 // CreateWorkspace refuses a slug that another workspace has.
 func (h *Handler) CreateWorkspace(ctx context.Context, c CreateWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-			w.claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			w.Claim(events.Claim{Key: events.SlugKey(c.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 			return ws.Create(c.Name, c.Slug,
 				events.MemberJoined{Member: c.Member, User: c.Actor.ID, Email: c.Email, Name: c.Person})
 		}))
@@ -43,13 +46,13 @@ func (c RenameWorkspace) denial() events.CommandDenied {
 
 // RenameWorkspace refuses a slug that another workspace has, and everybody but Owners.
 func (h *Handler) RenameWorkspace(ctx context.Context, c RenameWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
 			list, err := ws.Rename(c.Actor.ID, c.Name, c.Slug)
 			for _, e := range list {
 				if e, ok := e.(events.WorkspaceRenamed); ok && e.Slug != e.FromSlug {
-					w.releases = append(w.releases, events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
-					w.claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
+					w.Release(events.Claim{Key: events.SlugKey(e.FromSlug), Owner: c.Workspace, Global: true})
+					w.Claim(events.Claim{Key: events.SlugKey(e.Slug), Owner: c.Workspace, Global: true}, aggregates.ErrSlugTaken)
 				}
 			}
 			return list, err
@@ -66,15 +69,17 @@ func (c DeleteWorkspace) denial() events.CommandDenied {
 	return denialOf(events.WorkspaceDeleted{}, c.Workspace)
 }
 
+func (DeleteWorkspace) limit() *limit { return ending }
+
 // DeleteWorkspace refuses everybody but Owners, another name, and a person's own workspace, in whose log the person is.
 func (h *Handler) DeleteWorkspace(ctx context.Context, c DeleteWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(ctx context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-			list, err := ws.Delete(c.Actor.ID, c.Name, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			list, err := ws.Delete(c.Actor.ID, c.Name, w.Now)
 			if err != nil {
 				return nil, err
 			}
-			err = inspect(ctx, w, ws.Creator(), func(u *aggregates.User) error {
+			err = work.Inspect(w, ws.Creator(), func(u *aggregates.User) error {
 				if len(u.Emails()) > 0 {
 					return aggregates.ErrPersonal
 				}
@@ -95,9 +100,9 @@ func (c RestoreWorkspace) denial() events.CommandDenied {
 
 // RestoreWorkspace refuses everybody but Owners, and workspaces whose time is over. It does nothing if the workspace was not deleted.
 func (h *Handler) RestoreWorkspace(ctx context.Context, c RestoreWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-			return ws.Undelete(c.Actor.ID, w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			return ws.Undelete(c.Actor.ID, w.Now)
 		}))
 }
 
@@ -106,9 +111,9 @@ type PurgeWorkspace struct{ Meta }
 
 // PurgeWorkspace refuses a workspace that can still be restored.
 func (h *Handler) PurgeWorkspace(ctx context.Context, c PurgeWorkspace) (Result, error) {
-	return h.execute(ctx, c.Meta, c, onStream(c.Workspace,
-		func(_ context.Context, w *work, ws *aggregates.Workspace) ([]events.Event, error) {
-			return ws.Purge(w.now)
+	return h.Execute(ctx, c.Meta, c, work.On(c.Workspace,
+		func(w *work.Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			return ws.Purge(w.Now)
 		}))
 }
 
@@ -116,8 +121,8 @@ func (h *Handler) PurgeWorkspace(ctx context.Context, c PurgeWorkspace) (Result,
 const WorkspaceDeleted = "workspace_deleted"
 
 // isDeleted reports whether the command's workspace was deleted.
-func (w *work) isDeleted(ctx context.Context) (deleted bool, err error) {
-	err = inspect(ctx, w, w.meta.Workspace, func(ws *aggregates.Workspace) error {
+func isDeleted(w *work.Unit) (deleted bool, err error) {
+	err = work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
 		deleted = ws.Deleted()
 		return nil
 	})
@@ -141,16 +146,16 @@ type StopRun struct {
 
 // StopRun does nothing if the workspace was not deleted, or the run has ended.
 func (h *Handler) StopRun(ctx context.Context, c StopRun) (Result, error) {
-	return h.execute(ctx, c.Meta, c, func(ctx context.Context, w *work) error {
-		deleted, err := w.isDeleted(ctx)
+	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
+		deleted, err := isDeleted(w)
 		if err != nil || !deleted {
 			return err
 		}
-		return onRun(c.Run, func(_ context.Context, _ *work, run *aggregates.Run) ([]events.Event, error) {
+		return onRun(c.Run, func(_ *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 			if run.Over() {
 				return nil, nil
 			}
 			return run.Cancel(WorkspaceDeleted)
-		})(ctx, w)
+		})(w)
 	})
 }

@@ -1,30 +1,40 @@
-package commands
+package work
 
 import (
-	"context"
 	"fmt"
 
-	"svc/aggregates"
 	"svc/events"
 )
 
+// A snapshotter is an aggregate whose stream may grow long. Its state is saved from time to
+// time, so that a process which loads the stream has to read only later events.
+type snapshotter interface {
+	// Form returns the format of snapshots. It has to be increased whenever the meaning of
+	// a snapshot changes, or Apply treats an event differently.
+	Form() int
+	// Snapshot returns the state as JSON.
+	Snapshot() ([]byte, error)
+	// Restore sets a zero aggregate to the state of a snapshot.
+	Restore(snapshot []byte) error
+}
+
 // refresh applies what the stream has gained since it was last loaded. It loads the whole
 // stream if the fold is empty.
-func (w *work) refresh(ctx context.Context, f *fold, empty func() state) error {
+func (w *Unit) refresh(f *fold, empty func() state) error {
 	for begun := f.state != nil; ; begun = false {
 		if !begun {
-			if err := w.restore(ctx, f, empty); err != nil {
+			if err := w.restore(f, empty); err != nil {
 				return fmt.Errorf("restore %s/%s: %w", f.key.workspace, f.key.stream, err)
 			}
 		}
 		version := f.version
-		follows, err := w.catchUp(ctx, f)
+		follows, err := w.catchUp(f)
 		switch {
 		case err != nil:
 			return fmt.Errorf("load %s/%s: %w", f.key.workspace, f.key.stream, err)
 		case follows:
 			if w.strategy < locked {
-				w.saveSnapshotIfDue(ctx, f)
+				w.saveSnapshotIfDue(f)
 			} else if f.version == version {
 				f.contended = false
 			}
@@ -32,7 +42,7 @@ func (w *work) refresh(ctx context.Context, f *fold, empty func() state) error {
 		case w.strategy == locked:
 			return &restart{strategy: fresh}
 		}
-		if err := w.discard(ctx, f); err != nil {
+		if err := w.discard(f); err != nil {
 			return fmt.Errorf("drop the snapshot of %s/%s: %w", f.key.workspace, f.key.stream, err)
 		}
 	}
@@ -40,9 +50,9 @@ func (w *work) refresh(ctx context.Context, f *fold, empty func() state) error {
 
 // catchUp applies what the stream has gained. It returns false if the fold does not match
 // the stream.
-func (w *work) catchUp(ctx context.Context, f *fold) (bool, error) {
+func (w *Unit) catchUp(f *fold) (bool, error) {
 	for {
-		records, err := w.streams.Load(ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
+		records, err := w.Streams.Load(w.ctx, f.key.workspace, f.key.stream, max(f.version-1, 0))
 		if err != nil {
 			return false, err
 		}
@@ -58,26 +68,26 @@ func (w *work) catchUp(ctx context.Context, f *fold) (bool, error) {
 // discard clears a fold that does not match the log, because the log was rewound (a backup
 // was restored) or changed. It purges the cache, because other folds may be wrong as well,
 // and drops the snapshot.
-func (w *work) discard(ctx context.Context, f *fold) error {
-	w.handler.logger.ErrorContext(ctx, "the log was set back or changed: cached streams are read again",
+func (w *Unit) discard(f *fold) error {
+	w.executor.Logger.ErrorContext(w.ctx, "the log was set back or changed: cached streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
-	w.handler.folds.cache.Purge()
+	w.executor.folds.cache.Purge()
 	f.forget()
-	return w.handler.log.DropSnapshot(ctx, f.key.workspace, f.key.stream)
+	return w.executor.log.DropSnapshot(w.ctx, f.key.workspace, f.key.stream)
 }
 
 // restore starts an empty fold, from a snapshot if there is one.
-func (w *work) restore(ctx context.Context, f *fold, empty func() state) error {
+func (w *Unit) restore(f *fold, empty func() state) error {
 	if w.strategy == locked { // reading a long stream would hold the lock of the log for too long
 		return &restart{strategy: fresh}
 	}
 	begun := empty()
-	of, ok := begun.(aggregates.Snapshotter)
+	of, ok := begun.(snapshotter)
 	if !ok {
 		f.state = begun
 		return nil
 	}
-	kept, err := w.handler.log.Snapshot(ctx, f.key.workspace, f.key.stream, of.Form())
+	kept, err := w.executor.log.Snapshot(w.ctx, f.key.workspace, f.key.stream, of.Form())
 	if err != nil {
 		return err
 	}
@@ -86,7 +96,7 @@ func (w *work) restore(ctx context.Context, f *fold, empty func() state) error {
 		return nil
 	}
 	if err := of.Restore(kept.State); err != nil {
-		w.handler.logger.WarnContext(ctx, "a snapshot cannot be used: its stream is read from the start",
+		w.executor.Logger.WarnContext(w.ctx, "a snapshot cannot be used: its stream is read from the start",
 			"workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 		f.state, f.snapshotAt = empty(), minEventsPerSnapshot
 		return nil
@@ -97,18 +107,18 @@ func (w *work) restore(ctx context.Context, f *fold, empty func() state) error {
 }
 
 // saveSnapshotIfDue saves a snapshot of a fold if one is due. If that fails, only time is lost.
-func (w *work) saveSnapshotIfDue(ctx context.Context, f *fold) {
-	of, ok := f.state.(aggregates.Snapshotter)
+func (w *Unit) saveSnapshotIfDue(f *fold) {
+	of, ok := f.state.(snapshotter)
 	if !ok || f.version < f.snapshotAt {
 		return
 	}
 	text, err := of.Snapshot()
 	if err == nil {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
-		err = w.handler.log.SaveSnapshot(ctx, f.key.workspace, f.key.stream, shot)
+		err = w.executor.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
 	}
 	if err != nil {
-		w.handler.logger.WarnContext(ctx, "a snapshot was not saved", "workspace", f.key.workspace, "stream", f.key.stream, "err", err)
+		w.executor.Logger.WarnContext(w.ctx, "a snapshot was not saved", "workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 	}
 	f.scheduleSnapshot(len(text))
 }

@@ -1,4 +1,4 @@
-package commands
+package work
 
 import (
 	"context"
@@ -52,6 +52,20 @@ func newLog(t *testing.T) *store.Store {
 	return log
 }
 
+// create creates a workspace.
+func create(t *testing.T, h *Executor, m Meta) {
+	t.Helper()
+	_, err := h.Execute(t.Context(), m, "create", On(m.Workspace, func(w *Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+		return ws.Create("Acme", "acme", events.MemberJoined{Member: events.NewID(w.Now), Email: "ann@acme.example"})
+	}))
+	require.NoError(t, err)
+}
+
+func unrecorded(any) (events.CommandDenied, bool) { return events.CommandDenied{}, false }
+
+// addMember is the command of the test.
+type addMember struct{}
+
 // Wherever a command panics, it returns an error that says so, and the next command on the
 // same streams finds them unlocked and folded correctly.
 func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
@@ -59,30 +73,30 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	log := newLog(t)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	l := &panickingLog{Log: log}
-	h := New(l, func() time.Time { return now })
+	h := New(l, func() time.Time { return now }, unrecorded)
 	workspace := events.NewID(now)
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for a lock until the test is killed
 	t.Cleanup(cancel)
-	acme := CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"}
-	_, err := h.CreateWorkspace(ctx, acme)
-	require.NoError(t, err)
-	add := func(role events.Role) AddMember {
-		return AddMember{Meta: o, Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role}
+	create(t, h, o)
+	add := func(role events.Role) error {
+		_, err := h.Execute(ctx, o, addMember{}, On(workspace, func(_ *Unit, ws *aggregates.Workspace) ([]events.Event, error) {
+			return ws.Join(events.MemberJoined{Member: events.NewID(now), User: events.NewID(now), Email: "bob@acme.example", Role: role})
+		}))
+		return err
 	}
-	request := add(events.Viewer)
 
 	for name, ask := range map[string]func() error{
 		"while it decides": func() error {
-			_, err := h.execute(ctx, o, request,
-				onStream(workspace, func(context.Context, *work, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") }))
+			_, err := h.Execute(ctx, o, addMember{},
+				On(workspace, func(*Unit, *aggregates.Workspace) ([]events.Event, error) { panic("no decision") }))
 			return err
 		},
 		"while it loads": func() error {
-			_, err := h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
-				_, err := load[aggregates.Workspace](ctx, w, workspace)
+			_, err := h.Execute(ctx, o, addMember{}, func(w *Unit) error {
+				_, err := Load[aggregates.Workspace](w, workspace)
 				require.NoError(t, err)
-				_, err = load[panickingAggregate](ctx, w, workspace)
+				_, err = Load[panickingAggregate](w, workspace)
 				return err
 			})
 			return err
@@ -90,23 +104,20 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 		"while it commits": func() error {
 			l.broken = true
 			defer func() { l.broken = false }()
-			_, err := h.AddMember(ctx, request)
-			return err
+			return add(events.Viewer)
 		},
 	} {
-		_, err := h.AddMember(ctx, add(events.Legacy))
-		require.NoError(t, err)
-		err = ask()
-		require.ErrorContains(t, err, "commands.AddMember in "+workspace.String()+": panic: ", name)
+		require.NoError(t, add(events.Legacy))
+		err := ask()
+		require.ErrorContains(t, err, "work.addMember in "+workspace.String()+": panic: ", name)
 		require.ErrorContains(t, err, "panic_test.go:", "%s: it says where", name)
-		_, err = h.AddMember(ctx, add(events.Viewer))
-		require.NoError(t, err, name)
+		require.NoError(t, add(events.Viewer), name)
 	}
 
 	stream := events.NewID(now)
-	_, err = h.execute(ctx, o, request, func(ctx context.Context, w *work) error {
-		_, err := load[panickingAggregate](ctx, w, stream)
-		return w.addEvents(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
+	_, err := h.Execute(ctx, o, addMember{}, func(w *Unit) error {
+		_, err := Load[panickingAggregate](w, stream)
+		return w.Add(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
 	})
 	require.ErrorContains(t, err, "panic: a legacy member", "after the append")
 	f := h.folds.get(foldKey{workspace, stream, reflect.TypeFor[panickingAggregate]()})

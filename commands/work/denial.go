@@ -1,4 +1,4 @@
-package commands
+package work
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -64,45 +63,39 @@ func (d *denials) allow(by denialSubject, now time.Time, factor int) bool {
 	return limiter.AllowN(now, 1)
 }
 
-// A Deniable command is one whose refusal is recorded, whether its route's guard or its
-// aggregate refuses it. denial returns the record, without the refusal's code.
-type Deniable interface {
-	denial() events.CommandDenied
-}
-
-// recordIfRefused records a refused command if it is Deniable and was refused for lack of a right or
+// recordIfRefused records a refused command if refusals of it are recorded and it was refused for lack of a right or
 // because of a rule. The refusal stands even if recording fails.
-func (h *Handler) recordIfRefused(ctx context.Context, m Meta, request any, refusal error) {
-	d, ok := request.(Deniable)
+func (x *Executor) recordIfRefused(ctx context.Context, m Meta, request any, refusal error) {
 	f := fault.As(refusal)
-	switch {
-	case !ok || f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict:
-		return
-	case f.Code == aggregates.ErrSlugTaken.Code: // that a slug exists elsewhere is not about rights
+	if f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict {
 		return
 	}
-	if err := h.RecordDenial(ctx, m, d, f); err != nil {
-		h.logger.WarnContext(ctx, "a refused command was not recorded", "workspace", m.Workspace, "actor", m.Actor.ID, "err", err)
+	e, ok := x.denial(request)
+	if !ok {
+		return
+	}
+	if err := x.RecordDenial(ctx, m, e, f); err != nil {
+		x.Logger.WarnContext(ctx, "a refused command was not recorded", "workspace", m.Workspace, "actor", m.Actor.ID, "err", err)
 	}
 }
 
-// RecordDenial records that somebody was refused a command, by a guard or by the command itself.
+// RecordDenial records that somebody was refused a command, by a guard or by the command itself. e is the record without
+// the refusal's code.
 // The same denial of the same person is recorded once a minute, and on average at most 30 denials a
-// minute of one person, and 300 of all in a workspace. [Handler.OmittedDenials] says how many more there were.
-func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, refusal error) error {
+// minute of one person, and 300 of all in a workspace. [Executor.OmittedDenials] says how many more there were.
+func (x *Executor) RecordDenial(ctx context.Context, m Meta, e events.CommandDenied, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
 		return nil
 	}
-	e := command.denial()
 	if e.Code = f.Code; len(e.Name) > maxDeniedName || input.HasToken(e.Name) {
 		e.Name = "" // the guard refuses requests before their fields are checked
 	}
-	now := h.now()
-	if !h.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, now) {
+	now := x.now()
+	if !x.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, now) {
 		return nil
 	}
-	_, err := h.log.Append(ctx, &events.Commit{
+	_, err := x.log.Append(ctx, &events.Commit{
 		Workspace: m.Workspace, Envelope: m.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},
 	})
@@ -113,7 +106,7 @@ func (h *Handler) RecordDenial(ctx context.Context, m Meta, command Deniable, re
 }
 
 // OmittedDenials returns how many denials were not recorded because there were too many.
-func (h *Handler) OmittedDenials() int64 { return h.denied.omitted.Load() }
+func (x *Executor) OmittedDenials() int64 { return x.denied.omitted.Load() }
 
 type denial struct {
 	by   denialSubject
@@ -123,8 +116,3 @@ type denial struct {
 // A denialSubject is an actor in a workspace. Without an actor it stands for all in that
 // workspace.
 type denialSubject struct{ workspace, actor events.ID }
-
-// denialOf returns the record of a refused command that would have caused e.
-func denialOf(e events.Event, target events.ID) events.CommandDenied {
-	return events.CommandDenied{Action: e.Kind(), Target: target}
-}

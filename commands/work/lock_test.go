@@ -1,4 +1,4 @@
-package commands
+package work
 
 import (
 	"context"
@@ -18,22 +18,20 @@ import (
 func TestInspectedFoldIsUnlockedAfterWait(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	h, workspace := New(newLog(t), func() time.Time { return now }), events.NewID(now)
+	h, workspace := New(newLog(t), func() time.Time { return now }, unrecorded), events.NewID(now)
 	o := Meta{Workspace: workspace, Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "system"}}}
-	create := CreateWorkspace{Meta: o, Member: events.NewID(now), Email: "ann@acme.example", Name: "Acme", Slug: "acme"}
-	_, err := h.CreateWorkspace(t.Context(), create)
-	require.NoError(t, err)
+	create(t, h, o)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // fail instead of waiting for ever
 	t.Cleanup(cancel)
 	busy := h.folds.get(foldKey{workspace, workspace, reflect.TypeFor[aggregates.Workspace]()})
 	require.NoError(t, busy.lock(ctx))
 	waited, unlocked := false, false
-	_, err = h.execute(ctx, o, create, func(ctx context.Context, w *work) error {
-		if err := w.serialize(ctx, foldKey{workspace, events.NewID(now), reflect.TypeFor[string]()}); err != nil {
+	_, err := h.Execute(ctx, o, "inspect", func(w *Unit) error {
+		if err := Serialize[string](w, events.NewID(now)); err != nil {
 			return err
 		}
-		err := inspect(ctx, w, workspace, func(*aggregates.Workspace) error { return nil })
+		err := Inspect(w, workspace, func(*aggregates.Workspace) error { return nil })
 		if again, ok := errors.AsType[*restart](err); ok && again.lockedBy == busy {
 			waited = true
 			busy.unlock()

@@ -1,4 +1,4 @@
-package commands
+package work
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func (*restart) Error() string { return "not while the log is locked" }
 // run runs decide until its decision is stored or is to do nothing. No fold stays locked
 // afterwards. A panic becomes an error, and the folds in use are cleared, because they may
 // be inconsistent.
-func (w *work) run(ctx context.Context) (done events.Committed, err error) {
+func (w *Unit) run() (done events.Committed, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.forget()
@@ -62,8 +62,8 @@ func (w *work) run(ctx context.Context) (done events.Committed, err error) {
 		}
 		w.release()
 	}()
-	for tries := 0; ctx.Err() == nil; tries++ {
-		done, err = w.attempt(ctx)
+	for tries := 0; w.ctx.Err() == nil; tries++ {
+		done, err = w.attempt()
 		again, _ := errors.AsType[*restart](err)
 		switch {
 		case again != nil:
@@ -71,23 +71,23 @@ func (w *work) run(ctx context.Context) (done events.Committed, err error) {
 			if again.lockedBy == nil {
 				continue
 			}
-			if err := w.waitFor(ctx, again.lockedBy); err != nil {
-				return done, busyIfTimedOut(ctx, err)
+			if err := w.waitFor(again.lockedBy); err != nil {
+				return done, busyIfTimedOut(w.ctx, err)
 			}
 		case !w.hasCommit && w.strategy == cached:
 			w.strategy = fresh
-		case w.hasCommit && w.conflicted(err):
-			backOff(ctx, tries)
+		case w.hasCommit && err != nil && w.conflicted(err):
+			backOff(w.ctx, tries)
 		default:
-			return done, busyIfTimedOut(ctx, err)
+			return done, busyIfTimedOut(w.ctx, err)
 		}
 	}
-	return done, busyIfTimedOut(ctx, ctx.Err())
+	return done, busyIfTimedOut(w.ctx, w.ctx.Err())
 }
 
 // conflicted reports whether err is a conflict: a stream has changed, or a number that
 // decide chose is taken. It then selects the next strategy.
-func (w *work) conflicted(err error) bool {
+func (w *Unit) conflicted(err error) bool {
 	taken, _ := errors.AsType[*events.TakenError](err)
 	switch {
 	case taken != nil && w.refusals[taken.Key] == nil:
@@ -128,23 +128,29 @@ func busyIfTimedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// attempt runs decide once and stores its decision.
-func (w *work) attempt(ctx context.Context) (done events.Committed, err error) {
+// attempt runs decide once, stores its decision and applies it to the folds.
+func (w *Unit) attempt() (done events.Committed, err error) {
 	w.reset()
 	if w.strategy == locked {
-		done, err = w.handler.log.Exclusively(ctx, w.meta.Workspace, func(s events.Streams) (*events.Commit, error) {
-			w.streams = s
-			return w.buildCommit(ctx)
+		done, err = w.executor.log.Exclusively(w.ctx, w.Meta.Workspace, func(s events.Streams) (*events.Commit, error) {
+			w.Streams = s
+			return w.buildCommit()
 		})
 	} else {
-		w.streams = w.handler.log
+		w.Streams = w.executor.log
 		var c *events.Commit
-		if c, err = w.buildCommit(ctx); c != nil {
-			done, err = w.handler.log.Append(ctx, c)
+		if c, err = w.buildCommit(); c != nil {
+			done, err = w.executor.log.Append(w.ctx, c)
 		}
 	}
-	if w.hasCommit && err == nil {
-		w.applyToFolds(ctx, done.Records)
+	if !w.hasCommit || err != nil {
+		return done, err
 	}
-	return done, err
+	for _, h := range w.folds {
+		if len(h.events) > 0 {
+			h.fold.apply(done.Records)
+			w.saveSnapshotIfDue(h.fold)
+		}
+	}
+	return done, nil
 }
