@@ -138,18 +138,24 @@ func (s *Store) transact(ctx context.Context, batch []*pending, wait time.Durati
 		return fmt.Errorf("append: %w: %w", errNoConnection, err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
-	t.limit = serverLimit(ctx)
-	return t.store(ctx, conn.Conn(), begin(wait, t.limit))
+	first, limit := begin(ctx, wait)
+	t.limit = limit
+	return t.store(ctx, conn.Conn(), first)
 }
 
 // prepare does the part of a transaction that needs no database.
 func (s *Store) prepare(batch []*pending) (*transaction, error) {
-	t := &transaction{author: s.author, batch: batch, reads: &pgx.Batch{}}
+	t := &transaction{author: s.author, batch: batch, columns: &eventColumns{}, reads: &pgx.Batch{}}
 	if err := t.checkVersions(); err != nil {
 		return nil, err
 	}
-	if err := t.buildRecords(); err != nil {
-		return nil, err
+	for _, p := range batch {
+		if p.size() == 0 {
+			return nil, errors.New("append: a commit has no event")
+		}
+		if err := t.addRecords(p.commit); err != nil {
+			return nil, err
+		}
 	}
 	for _, v := range s.views {
 		if change := v.Load(t.reads, t.records); change != nil {
@@ -160,24 +166,26 @@ func (s *Store) prepare(batch []*pending) (*transaction, error) {
 	return t, nil
 }
 
-// serverLimit returns the server's time limit, which is 80 % of what ctx leaves the client.
-func serverLimit(ctx context.Context) time.Duration {
-	deadline, _ := ctx.Deadline()
-	return max(time.Until(deadline)*4/5, time.Millisecond)
-}
-
 // begin queues the start of a transaction. lock limits the wait for a lock, limit each
-// statement.
-func begin(lock, limit time.Duration) *pgx.Batch {
-	b := &pgx.Batch{}
+// statement: it is 80 % of what ctx leaves the client.
+func begin(ctx context.Context, lock time.Duration) (b *pgx.Batch, limit time.Duration) {
+	deadline, _ := ctx.Deadline()
+	limit = max(time.Until(deadline)*4/5, time.Millisecond)
+	b = &pgx.Batch{}
 	b.Queue("begin")
 	b.Queue(limitsSQL, strconv.FormatInt(lock.Milliseconds(), 10), strconv.FormatInt(limit.Milliseconds(), 10))
-	return b
+	return b, limit
 }
 
 // store executes and commits the transaction. first holds the statements that begin it.
 func (t *transaction) store(ctx context.Context, conn *pgx.Conn, first *pgx.Batch) error {
-	t.queueBeforeViews(first)
+	t.queueAppend(first)
+	checks := &pgx.Batch{}
+	t.queueStaleReads(checks)
+	t.queueKeys(checks)
+	t.queueCommands(checks)
+	checks.QueuedQueries = append(checks.QueuedQueries, t.reads.QueuedQueries...)
+	t.queueLimited(first, checks)
 	if t.oneRoundTrip {
 		return t.commit(ctx, conn, first)
 	}
@@ -226,17 +234,6 @@ func (t *transaction) commit(ctx context.Context, conn *pgx.Conn, last *pgx.Batc
 // usesKeys reports whether a commit claims a unique key or has an idempotency key.
 func (t *transaction) usesKeys() bool {
 	return slices.ContainsFunc(t.batch, func(p *pending) bool { return len(p.commit.Claims) > 0 || p.commit.Command.Key != "" })
-}
-
-// queueBeforeViews queues everything that precedes the changes of views.
-func (t *transaction) queueBeforeViews(b *pgx.Batch) {
-	t.queueAppend(b)
-	rest := &pgx.Batch{}
-	t.queueStaleReads(rest)
-	t.queueKeys(rest)
-	t.queueCommands(rest)
-	rest.QueuedQueries = append(rest.QueuedQueries, t.reads.QueuedQueries...)
-	t.queueLimited(b, rest)
 }
 
 // checkVersions checks each commit against the stream versions that the commits before it in the

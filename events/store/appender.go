@@ -69,8 +69,12 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 	p := &pending{commit: c, queuedAt: time.Now(), done: make(chan struct{})}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
+	lane := s.lanes[0] // which a few waiting commits share: that makes the most of a transaction
+	if s.waiting.Load() > spreadAbove { // by workspace, because two appenders that write to the same log would block each other
+		lane = s.lanes[int(c.Workspace[15])%laneCount]
+	}
 	select {
-	case s.lane(c.Workspace) <- p:
+	case lane <- p:
 	case <-s.ended:
 		return events.Committed{}, fault.ErrBusy
 	case <-ctx.Done():
@@ -87,16 +91,6 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 			return events.Committed{}, fault.ErrBusy
 		}
 	}
-}
-
-// lane chooses an appender. A few waiting commits share the first one, which makes the most
-// of a transaction. Many are spread over all lanes by workspace, because two appenders that
-// write to the same log would block each other.
-func (s *Store) lane(workspace events.ID) chan *pending {
-	if s.waiting.Load() <= spreadAbove {
-		return s.lanes[0]
-	}
-	return s.lanes[int(workspace[15])%laneCount]
 }
 
 // runLane commits what waits in the lane until ctx ends.
@@ -137,7 +131,11 @@ func (s *Store) commit(batch []*pending, wait time.Duration) {
 	err := s.transact(ctx, batch, wait)
 	cancel()
 	s.observe(newBatch(batch, start, err == nil))
-	if at := splitPoint(batch, err); at > 0 {
+	var at int
+	if err != nil {
+		at = splitPoint(batch, err)
+	}
+	if at > 0 {
 		if errors.Is(err, context.DeadlineExceeded) {
 			wait = s.timeLimit / 25 // the lock is known to be held, so wait less for it
 		}
@@ -160,7 +158,7 @@ func (s *Store) commit(batch []*pending, wait time.Duration) {
 // otherwise each would wait for the lock in turn.
 func splitPoint(batch []*pending, err error) int {
 	switch {
-	case err == nil || len(batch) == 1 || !rolledBack(err) || errors.Is(err, errNoConnection):
+	case len(batch) == 1 || !rolledBack(err) || errors.Is(err, errNoConnection):
 		return 0
 	case sqlState(err) != lockNotAvailable:
 		if errors.Is(err, context.DeadlineExceeded) {

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,21 +37,9 @@ func (c idColumn) Index(i int) any { return pgtype.UUID{Bytes: c[i], Valid: true
 // IndexType implements [pgtype.ArrayGetter].
 func (idColumn) IndexType() any { return pgtype.UUID{} }
 
-// buildRecords fills in the records of the batch and their columns.
-func (t *transaction) buildRecords() error {
-	t.columns = &eventColumns{}
-	for _, p := range t.batch {
-		if p.size() == 0 {
-			return errors.New("append: a commit has no event")
-		}
-		if err := t.addRecords(p.commit, t.columns); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *transaction) addRecords(c *events.Commit, rows *eventColumns) error {
+// addRecords adds the records of a commit and their columns.
+func (t *transaction) addRecords(c *events.Commit) error {
+	rows := t.columns
 	meta, err := json.Marshal(c.Envelope)
 	if err != nil {
 		return fmt.Errorf("encode envelope: %w", err)

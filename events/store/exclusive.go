@@ -60,8 +60,7 @@ func (s *Store) exclusively(
 		return fmt.Errorf("append: %w", err)
 	}
 	defer conn.Release() // a connection that is still in a transaction is closed by the pool
-	limit := serverLimit(ctx)
-	first := begin(s.timeLimit*2/5, limit)
+	first, limit := begin(ctx, s.timeLimit*2/5)
 	first.Queue(`select from logs where workspace_id = $1 for update`, workspace)
 	if err := conn.SendBatch(ctx, first).Close(); err != nil {
 		return rollBack(ctx, conn.Conn(), err)
