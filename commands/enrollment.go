@@ -59,7 +59,7 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 			CapacityLimit: c.CapacityLimit, Jobs: c.Jobs, Uses: c.Uses, ExpiresAt: w.Now.Add(c.Lasts),
 			Fingerprint: c.Token.Fingerprint(), Tail: c.Token.Tail(),
 		}, w.Now)
-		return w.Add(c.Enrollment, list, err)
+		return w.AddEvents(c.Enrollment, list, err)
 	})
 }
 
@@ -70,7 +70,7 @@ func recordAuthority(w *work.Unit, a events.AuthorityCreated) error {
 		return err
 	}
 	list, err := authority.Create(a)
-	return w.Add(events.AuthorityStream, list, err)
+	return w.AddEvents(events.AuthorityStream, list, err)
 }
 
 // WithdrawEnrollment revokes a token that more machines may use.
@@ -156,7 +156,7 @@ func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refus
 	used := enrollment.Runner(c.Machine.Key)
 	own, its, refusal := enrollment.Use(c.Token.Fingerprint(), c.Runner, c.Machine, c.Certificate, w.Now)
 	if refusal != nil || len(own) == 0 && used.IsZero() {
-		return r, refusal, w.Add(id, own, nil)
+		return r, refusal, w.AddEvents(id, own, nil)
 	}
 	if len(own) > 0 {
 		err := work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
@@ -181,10 +181,10 @@ func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refus
 	if _, err := work.Load[aggregates.Runner](w, c.Runner); err != nil {
 		return r, nil, err
 	}
-	if err := w.Add(id, own, nil); err != nil {
+	if err := w.AddEvents(id, own, nil); err != nil {
 		return r, nil, err
 	}
-	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate, New: true}, nil, w.Add(c.Runner, its, nil)
+	return Registered{Runner: c.Runner, Name: begun.Name, Certificate: begun.Certificate, New: true}, nil, w.AddEvents(c.Runner, its, nil)
 }
 
 // registered returns the answer for a machine that was registered before with a key. Once the runner has renewed its

@@ -226,7 +226,7 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 			return err
 		}
 		list, err := runner.Return(c.Job)
-		return w.Add(c.Runner, list, err)
+		return w.AddEvents(c.Runner, list, err)
 	})
 }
 

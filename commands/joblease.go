@@ -72,7 +72,7 @@ func dropJob(w *work.Unit, id events.ID) error {
 		return aggregates.ErrJobTaken
 	}
 	list, err := j.Cancel(SubmitterNotAllowed, nil, w.Now)
-	return w.Add(id, list, err)
+	return w.AddEvents(id, list, err)
 }
 
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service
@@ -143,5 +143,5 @@ func takeRunner(w *work.Unit, id, job events.ID) (name string, err error) {
 		return "", err
 	}
 	list, err := runner.Take(job)
-	return name, w.Add(id, list, err)
+	return name, w.AddEvents(id, list, err)
 }

@@ -22,7 +22,7 @@ var (
 func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *aggregates.Progress, err error) {
 	err = h.Read(ctx, workspace, func(w *work.Unit) error {
 		return work.Inspect(w, run, func(r *aggregates.Run) error {
-			p = new(r.Progress(run, w.Version(run)))
+			p = new(r.Progress(run, w.VersionOf(run)))
 			return nil
 		})
 	})

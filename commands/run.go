@@ -55,7 +55,7 @@ func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
 // requireVersion refuses a command about a run whose stream, which was loaded, is not at a version.
 // 0 is any.
 func requireVersion(w *work.Unit, run events.ID, after int) error {
-	if after != 0 && w.Version(run) != after {
+	if after != 0 && w.VersionOf(run) != after {
 		return ErrRunMoved
 	}
 	return nil

@@ -58,12 +58,12 @@ func (h *Handler) RegisterUser(ctx context.Context, c RegisterUser) (Result, err
 			w.Claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.User, Global: true}, ErrAccountTaken)
 			list = append(list, c.Account)
 		}
-		if err := w.Add(c.User, list, err); err != nil {
+		if err := w.AddEvents(c.User, list, err); err != nil {
 			return err
 		}
 		owner := events.MemberJoined{Member: c.Member, User: c.User, Email: c.Emails[0], Name: c.Name}
 		list, err = ws.Create(c.WorkspaceName, c.WorkspaceSlug, owner)
-		return w.Add(c.Workspace, list, err)
+		return w.AddEvents(c.Workspace, list, err)
 	})
 }
 
@@ -103,14 +103,14 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 			}
 		}
 		list, err := user.Verify(c.Actor.ID, c.Emails)
-		if err := w.Add(c.Actor.ID, list, err); err != nil {
+		if err := w.AddEvents(c.Actor.ID, list, err); err != nil {
 			return err
 		}
 		list, err = user.Link(c.Account)
 		if len(list) > 0 {
 			w.Claim(events.Claim{Key: events.AccountKey(c.Account), Owner: c.Actor.ID, Global: true}, ErrAccountTaken)
 		}
-		return w.Add(c.Actor.ID, list, err)
+		return w.AddEvents(c.Actor.ID, list, err)
 	})
 }
 

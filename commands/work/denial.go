@@ -27,14 +27,20 @@ const (
 
 // denials remembers recent denials.
 type denials struct {
+	*shared
+	of func(request any) (events.CommandDenied, bool) // the record of a refusal of a command, if it is recorded
+
 	mu       sync.Mutex // held from checking a denial until it is noted
 	recent   *lru.Cache[denial, time.Time]
 	limiters *lru.Cache[denialSubject, *rate.Limiter] // denials are stored for ever, so the number that an actor can cause is limited
 	omitted  atomic.Int64
 }
 
-func newDenials() *denials {
-	return &denials{recent: lru.New[denial, time.Time](maxRecentDenials), limiters: lru.New[denialSubject, *rate.Limiter](maxRecentDenials)}
+func newDenials(s *shared, of func(request any) (events.CommandDenied, bool)) *denials {
+	return &denials{
+		shared: s, of: of,
+		recent: lru.New[denial, time.Time](maxRecentDenials), limiters: lru.New[denialSubject, *rate.Limiter](maxRecentDenials),
+	}
 }
 
 // shouldRecord reports whether to record a denial. If so, it remembers the denial; if not, it
@@ -64,26 +70,24 @@ func (d *denials) allow(by denialSubject, now time.Time, factor int) bool {
 }
 
 // recordIfRefused records a refused command if refusals of it are recorded and it was refused for lack of a right or
-// because of a rule. The refusal stands even if recording fails.
-func (x *Executor) recordIfRefused(ctx context.Context, m Meta, request any, refusal error) {
+// because of a rule.
+func (d *denials) recordIfRefused(ctx context.Context, m Meta, request any, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil || f.Kind != fault.Denied && f.Kind != fault.Conflict {
-		return
+		return nil
 	}
-	e, ok := x.denial(request)
+	e, ok := d.of(request)
 	if !ok {
-		return
+		return nil
 	}
-	if err := x.RecordDenial(ctx, m, e, f); err != nil {
-		x.Logger.WarnContext(ctx, "a refused command was not recorded", "workspace", m.Workspace, "actor", m.Actor.ID, "err", err)
-	}
+	return d.RecordDenial(ctx, m, e, f)
 }
 
 // RecordDenial records that somebody was refused a command, by a guard or by the command itself. e is the record without
 // the refusal's code.
 // The same denial of the same person is recorded once a minute, and on average at most 30 denials a
-// minute of one person, and 300 of all in a workspace. [Executor.OmittedDenials] says how many more there were.
-func (x *Executor) RecordDenial(ctx context.Context, m Meta, e events.CommandDenied, refusal error) error {
+// minute of one person, and 300 of all in a workspace. OmittedDenials says how many more there were.
+func (d *denials) RecordDenial(ctx context.Context, m Meta, e events.CommandDenied, refusal error) error {
 	f := fault.As(refusal)
 	if f == nil {
 		return nil
@@ -91,11 +95,11 @@ func (x *Executor) RecordDenial(ctx context.Context, m Meta, e events.CommandDen
 	if e.Code = f.Code; len(e.Name) > maxDeniedName || input.HasToken(e.Name) {
 		e.Name = "" // the guard refuses requests before their fields are checked
 	}
-	now := x.now()
-	if !x.denied.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, now) {
+	now := d.now()
+	if !d.shouldRecord(denial{denialSubject{m.Workspace, m.Actor.ID}, e}, now) {
 		return nil
 	}
-	_, err := x.log.Append(ctx, &events.Commit{
+	_, err := d.log.Append(ctx, &events.Commit{
 		Workspace: m.Workspace, Envelope: m.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},
 	})
@@ -106,7 +110,7 @@ func (x *Executor) RecordDenial(ctx context.Context, m Meta, e events.CommandDen
 }
 
 // OmittedDenials returns how many denials were not recorded because there were too many.
-func (x *Executor) OmittedDenials() int64 { return x.denied.omitted.Load() }
+func (d *denials) OmittedDenials() int64 { return d.omitted.Load() }
 
 type denial struct {
 	by   denialSubject

@@ -117,7 +117,7 @@ func TestPanicReleasesLocksAndClearsFolds(t *testing.T) {
 	stream := events.NewID(now)
 	_, err := h.Execute(ctx, o, addMember{}, func(w *Unit) error {
 		_, err := Load[panickingAggregate](w, stream)
-		return w.Add(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
+		return w.AddEvents(stream, []events.Event{events.MemberJoined{Member: events.NewID(now), User: stream, Role: events.Legacy}}, err)
 	})
 	require.ErrorContains(t, err, "panic: a legacy member", "after the append")
 	f := h.folds.get(foldKey{workspace, stream, reflect.TypeFor[panickingAggregate]()})

@@ -26,10 +26,20 @@ type Charge struct {
 	Refusal string // format of the message, with Most
 }
 
-// Meter sets what is charged for a person's commands, given the events that they will append, and where it is counted.
-// Call it before the first command.
-func (x *Executor) Meter(counts Counts, charges func(m Meta, request any, decided []events.Event) []Charge) {
-	x.counts, x.charges = counts, charges
+// A meter says what is charged for a command, and counts it.
+type meter struct {
+	counts  Counts
+	charges func(m Meta, request any, decided []events.Event) []Charge
+}
+
+// A quota holds what is charged for one command.
+type quota struct {
+	meter
+	request any
+
+	decided bool
+	charges []*charge
+	day     time.Time
 }
 
 type charge struct {
@@ -37,66 +47,62 @@ type charge struct {
 	reserved bool
 }
 
+// countTimeout is the time limit of an operation on Counts.
+const countTimeout = 2 * time.Second
+
 const tomorrow = " The next day begins at midnight UTC."
 
 // reserve counts the charges after the command has decided and before it is stored, so that
 // commands refused for other reasons count for nothing. They stay counted if the command
 // decides again.
-func (w *Unit) reserve(writes []events.Write) error {
-	if !w.charged && w.executor.counts != nil && w.Meta.Actor.Type == events.ByUser {
+func (q *quota) reserve(ctx context.Context, m Meta, at time.Time, writes []events.Write) error {
+	if !q.decided && q.counts != nil && m.Actor.Type == events.ByUser {
 		var list []events.Event
 		for _, write := range writes {
 			list = append(list, write.Events...)
 		}
-		w.charged, w.day = true, w.exactNow.UTC().Truncate(24*time.Hour)
-		for _, c := range w.executor.charges(w.Meta, w.request, list) {
+		q.decided, q.day = true, at.UTC().Truncate(24*time.Hour)
+		for _, c := range q.meter.charges(m, q.request, list) {
 			if c.Most > 0 {
-				w.charges = append(w.charges, &charge{Charge: c})
+				q.charges = append(q.charges, &charge{Charge: c})
 			}
 		}
 	}
-	for _, c := range w.charges {
+	for _, c := range q.charges {
 		if c.reserved {
 			continue
 		}
-		if err := w.count(c); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// A cancelled count may have been carried out, and would never be given back, so it continues if the caller goes away.
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+		var err error
+		c.reserved, err = q.counts.Take(within, c.Subject, c.What, q.day, c.Most)
+		cancel()
+		if err != nil {
 			return err
 		}
 		if !c.reserved {
-			wait := w.day.Add(24 * time.Hour).Sub(w.exactNow)
+			wait := q.day.Add(24 * time.Hour).Sub(at)
 			return fault.New(fault.RateLimited, "rate_limited", c.Refusal+tomorrow, c.Most).After(wait)
 		}
 	}
-	return w.ctx.Err()
-}
-
-// countTimeout is the time limit of an operation on Counts.
-const countTimeout = 2 * time.Second
-
-// count continues if the caller goes away: a cancelled operation may have been carried out,
-// and would never be given back.
-func (w *Unit) count(c *charge) (err error) {
-	if w.ctx.Err() != nil {
-		return w.ctx.Err()
-	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), countTimeout)
-	defer cancel()
-	c.reserved, err = w.executor.counts.Take(within, c.Subject, c.What, w.day, c.Most)
-	return err
+	return ctx.Err()
 }
 
 // settle gives charges back if the command failed or was a repetition. A process that dies
 // first leaves one too many counted, until the day ends.
-func (w *Unit) settle(ctx context.Context, done Result, err error) {
+func (q *quota) settle(ctx context.Context, done Result, err error) {
 	if err == nil && !done.Replayed || errors.Is(err, ErrOutcomeUnknown) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
-	for _, c := range w.charges {
+	for _, c := range q.charges {
 		if c.reserved {
 			// An error is ignored: the command has its answer, and one too many stays counted until midnight.
-			_ = w.executor.counts.GiveBack(ctx, c.Subject, c.What, w.day)
+			_ = q.counts.GiveBack(ctx, c.Subject, c.What, q.day)
 		}
 	}
 }

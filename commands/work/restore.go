@@ -69,11 +69,11 @@ func (w *Unit) catchUp(f *fold) (bool, error) {
 // was restored) or changed. It purges the cache, because other folds may be wrong as well,
 // and drops the snapshot.
 func (w *Unit) discard(f *fold) error {
-	w.executor.Logger.ErrorContext(w.ctx, "the log was set back or changed: cached streams are read again",
+	w.Logger.ErrorContext(w.ctx, "the log was set back or changed: cached streams are read again",
 		"workspace", f.key.workspace, "stream", f.key.stream, "version", f.version, "seq", f.seq)
-	w.executor.folds.cache.Purge()
+	w.folds.cache.Purge()
 	f.forget()
-	return w.executor.log.DropSnapshot(w.ctx, f.key.workspace, f.key.stream)
+	return w.log.DropSnapshot(w.ctx, f.key.workspace, f.key.stream)
 }
 
 // restore starts an empty fold, from a snapshot if there is one.
@@ -87,7 +87,7 @@ func (w *Unit) restore(f *fold, empty func() state) error {
 		f.state = begun
 		return nil
 	}
-	kept, err := w.executor.log.Snapshot(w.ctx, f.key.workspace, f.key.stream, of.Form())
+	kept, err := w.log.Snapshot(w.ctx, f.key.workspace, f.key.stream, of.Form())
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (w *Unit) restore(f *fold, empty func() state) error {
 		return nil
 	}
 	if err := of.Restore(kept.State); err != nil {
-		w.executor.Logger.WarnContext(w.ctx, "a snapshot cannot be used: its stream is read from the start",
+		w.Logger.WarnContext(w.ctx, "a snapshot cannot be used: its stream is read from the start",
 			"workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 		f.state, f.snapshotAt = empty(), minEventsPerSnapshot
 		return nil
@@ -115,10 +115,10 @@ func (w *Unit) saveSnapshotIfDue(f *fold) {
 	text, err := of.Snapshot()
 	if err == nil {
 		shot := events.Snapshot{Form: of.Form(), Version: f.version, Seq: f.seq, State: text}
-		err = w.executor.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
+		err = w.log.SaveSnapshot(w.ctx, f.key.workspace, f.key.stream, shot)
 	}
 	if err != nil {
-		w.executor.Logger.WarnContext(w.ctx, "a snapshot was not saved", "workspace", f.key.workspace, "stream", f.key.stream, "err", err)
+		w.Logger.WarnContext(w.ctx, "a snapshot was not saved", "workspace", f.key.workspace, "stream", f.key.stream, "err", err)
 	}
 	f.scheduleSnapshot(len(text))
 }

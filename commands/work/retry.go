@@ -30,27 +30,6 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, wait)
 }
 
-// A strategy says how a decision is kept consistent with concurrent changes.
-type strategy int
-
-// The strategies. A command starts with the first, and takes the next one when it
-// conflicts.
-const (
-	cached strategy = iota // optimistic, on the cached folds: the append compares versions
-	fresh                  // optimistic, on folds that were just refreshed from the log
-	locked                 // pessimistic, on the log while nobody else can append to it
-)
-
-// A restart makes a command decide again under another strategy. A command that has locked
-// the log must not wait for a fold that another command has locked: that command may be
-// waiting for the log, which would be a deadlock.
-type restart struct {
-	lockedBy *fold // locked by another command; wait for it first. nil: a stream has to be loaded first
-	strategy strategy
-}
-
-func (*restart) Error() string { return "not while the log is locked" }
-
 // run runs decide until its decision is stored or is to do nothing. No fold stays locked
 // afterwards. A panic becomes an error, and the folds in use are cleared, because they may
 // be inconsistent.
@@ -95,7 +74,7 @@ func (w *Unit) conflicted(err error) bool {
 	case !errors.Is(err, events.ErrConflict):
 		return false
 	case w.strategy == fresh:
-		for _, h := range w.folds {
+		for _, h := range w.held {
 			if h.held && len(h.events) > 0 { // the others may be held by another command by now
 				h.fold.contended = true
 			}
@@ -132,21 +111,21 @@ func busyIfTimedOut(ctx context.Context, err error) error {
 func (w *Unit) attempt() (done events.Committed, err error) {
 	w.reset()
 	if w.strategy == locked {
-		done, err = w.executor.log.Exclusively(w.ctx, w.Meta.Workspace, func(s events.Streams) (*events.Commit, error) {
+		done, err = w.log.Exclusively(w.ctx, w.Meta.Workspace, func(s events.Streams) (*events.Commit, error) {
 			w.Streams = s
 			return w.buildCommit()
 		})
 	} else {
-		w.Streams = w.executor.log
+		w.Streams = w.log
 		var c *events.Commit
 		if c, err = w.buildCommit(); c != nil {
-			done, err = w.executor.log.Append(w.ctx, c)
+			done, err = w.log.Append(w.ctx, c)
 		}
 	}
 	if !w.hasCommit || err != nil {
 		return done, err
 	}
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if len(h.events) > 0 {
 			h.fold.apply(done.Records)
 			w.saveSnapshotIfDue(h.fold)

@@ -25,17 +25,14 @@ type Aggregate[T any] interface {
 type Unit struct {
 	Meta Meta
 
-	executor  *Executor
+	*shared
 	ctx       context.Context // ends at the command's deadline
-	request   any
 	command   events.Command
 	decide    Decide
 	strategy  strategy
-	folds     []*heldFold
+	held      []*heldFold
 	takenKeys []string // keys that others hold and for which decide has to choose another one
-	charged   bool     // charges has been called
-	charges   []*charge
-	day       time.Time // of the charges
+	quota     quota
 
 	// The fields below are of one attempt.
 	Streams   events.Streams // the log, as the decision has to read it
@@ -52,6 +49,27 @@ type Unit struct {
 // Context returns the context of the command, which ends at its deadline.
 func (w *Unit) Context() context.Context { return w.ctx }
 
+// A strategy says how a decision is kept consistent with concurrent changes.
+type strategy int
+
+// The strategies. A command starts with the first, and takes the next one when it
+// conflicts.
+const (
+	cached strategy = iota // optimistic, on the cached folds: the append compares versions
+	fresh                  // optimistic, on folds that were just refreshed from the log
+	locked                 // pessimistic, on the log while nobody else can append to it
+)
+
+// A restart makes a command decide again under another strategy. A command that has locked
+// the log must not wait for a fold that another command has locked: that command may be
+// waiting for the log, which would be a deadlock.
+type restart struct {
+	lockedBy *fold // locked by another command; wait for it first. nil: a stream has to be loaded first
+	strategy strategy
+}
+
+func (*restart) Error() string { return "not while the log is locked" }
+
 // A heldFold is a fold that the command uses, and the events that it adds to its stream.
 type heldFold struct {
 	fold    *fold
@@ -66,12 +84,12 @@ type heldFold struct {
 // queued for them.
 func (w *Unit) reset() {
 	var kept []*heldFold
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if h.held {
 			kept = append(kept, &heldFold{fold: h.fold, held: true, kept: h.kept})
 		}
 	}
-	w.folds, w.exactNow, w.position, w.hasCommit = kept, w.executor.now(), 0, false
+	w.held, w.exactNow, w.position, w.hasCommit = kept, w.now(), 0, false
 	w.Now = w.exactNow.Truncate(time.Millisecond)
 	w.claims, w.releases, w.refusals, w.Answer = nil, nil, nil, nil
 }
@@ -149,21 +167,21 @@ func useFold[T any, A Aggregate[T]](w *Unit, stream events.ID) (*heldFold, error
 
 // lockFold locks a fold, unless the command holds it already.
 func (w *Unit) lockFold(key foldKey) (*heldFold, error) {
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if h.held && h.fold.key == key {
 			return h, nil
 		}
 	}
-	f := w.executor.folds.get(key)
+	f := w.folds.get(key)
 	if w.strategy == locked {
 		if !f.tryLock() {
 			return nil, &restart{lockedBy: f, strategy: locked}
 		}
-		w.folds = append(w.folds, &heldFold{fold: f, held: true})
+		w.held = append(w.held, &heldFold{fold: f, held: true})
 	} else if err := w.waitFor(f); err != nil {
 		return nil, err
 	}
-	return w.folds[len(w.folds)-1], nil
+	return w.held[len(w.held)-1], nil
 }
 
 // waitFor waits for a fold and locks it.
@@ -171,7 +189,7 @@ func (w *Unit) waitFor(f *fold) error {
 	if err := f.lock(w.ctx); err != nil {
 		return fmt.Errorf("wait for %s: %w", f.key.stream, err)
 	}
-	w.folds = append(w.folds, &heldFold{fold: f, held: true})
+	w.held = append(w.held, &heldFold{fold: f, held: true})
 	return nil
 }
 
@@ -189,8 +207,8 @@ func Serialize[T any](w *Unit, id events.ID) error {
 	return &restart{strategy: locked}
 }
 
-// Add adds the events that the aggregate of a loaded stream decided.
-func (w *Unit) Add(stream events.ID, list []events.Event, err error) error {
+// AddEvents adds the events that the aggregate of a loaded stream decided.
+func (w *Unit) AddEvents(stream events.ID, list []events.Event, err error) error {
 	if err != nil {
 		return err
 	}
@@ -202,8 +220,8 @@ func (w *Unit) Add(stream events.ID, list []events.Event, err error) error {
 	return nil
 }
 
-// Version returns the version at which the command uses a stream, 0 if it does not use it.
-func (w *Unit) Version(stream events.ID) int {
+// VersionOf returns the version at which the command uses a stream, 0 if it does not use it.
+func (w *Unit) VersionOf(stream events.ID) int {
 	if h := w.using(stream); h != nil {
 		return h.version
 	}
@@ -212,7 +230,7 @@ func (w *Unit) Version(stream events.ID) int {
 
 // using returns the fold of a stream that the command uses, or nil.
 func (w *Unit) using(stream events.ID) *heldFold {
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if h.held && h.used && h.fold.key.stream == stream {
 			return h
 		}
@@ -248,12 +266,12 @@ func (w *Unit) buildCommit() (*events.Commit, error) {
 		Workspace: w.Meta.Workspace, Envelope: w.Meta.Envelope, At: w.exactNow,
 		Claims: w.claims, Releases: w.releases, Command: w.command,
 	}
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if len(h.events) > 0 {
 			c.Writes = append(c.Writes, events.Write{Stream: h.fold.key.stream, Version: h.version, Events: h.events})
 		}
 	}
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		read := events.Read{Stream: h.fold.key.stream, Version: h.version}
 		if h.used && len(h.events) == 0 && !writesAfter(c, read) {
 			c.Reads = append(c.Reads, read)
@@ -268,7 +286,7 @@ func (w *Unit) buildCommit() (*events.Commit, error) {
 			return nil, fmt.Errorf("encode answer: %w", err)
 		}
 	}
-	if err := w.reserve(c.Writes); err != nil {
+	if err := w.quota.reserve(w.ctx, w.Meta, w.exactNow, c.Writes); err != nil {
 		return nil, err // it may rest on stale folds, so it is decided again on the log
 	}
 	w.hasCommit = true
@@ -286,7 +304,7 @@ func writesAfter(c *events.Commit, read events.Read) bool {
 
 // release unlocks the folds that the command holds.
 func (w *Unit) release() {
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		h.release()
 	}
 }
@@ -300,7 +318,7 @@ func (h *heldFold) release() {
 
 // forget clears the folds that the command holds, so that they are loaded again.
 func (w *Unit) forget() {
-	for _, h := range w.folds {
+	for _, h := range w.held {
 		if h.held {
 			h.fold.forget()
 		}
