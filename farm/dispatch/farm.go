@@ -17,6 +17,7 @@ import (
 
 	"svc/events"
 	"svc/events/feed"
+	"svc/farm/queue"
 	"svc/farm/wire"
 )
 
@@ -24,14 +25,14 @@ import (
 // follows the workspace's log for it, to lease waiting jobs and to notify runners. It also reloads
 // everything periodically, in case a notification was lost.
 type farm struct {
-	d                 *Dispatcher
-	workspace         events.ID
-	reserved          int                // connections, guarded by Dispatcher.mu
-	stop              context.CancelFunc // ends its goroutine
-	wake              chan struct{}      // has a value when a runner may have a free slot
-	messages          *rate.Limiter      // of all runners
-	requirementCursor string             // last requirement set that leaseWaiting has looked at; "" starts over. Owned by the farm's goroutine
-	deletedAt         time.Time          // when the workspace was found to be deleted; zero if it is not. Owned by the farm's goroutine
+	d         *Dispatcher
+	workspace events.ID
+	reserved  int                // connections, guarded by Dispatcher.mu
+	stop      context.CancelFunc // ends its goroutine
+	wake      chan struct{}      // has a value when a runner may have a free slot
+	messages  *rate.Limiter      // of all runners
+	waiting   queue.Waiting      // owned by the farm's goroutine
+	deletedAt time.Time          // when the workspace was found to be deleted; zero if it is not. Owned by the farm's goroutine
 
 	mu          sync.Mutex
 	connections map[*connection]bool
@@ -43,6 +44,7 @@ func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	ctx, stop := context.WithCancel(d.ctx)
 	f := &farm{
 		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
+		waiting:     queue.Waiting{DB: d.DB, Workspace: workspace, Now: d.Now},
 		messages:    rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
 		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
 	}

@@ -1,5 +1,5 @@
-// Package queue decides about new jobs of the build farm: whether the queue takes a job, and which
-// turn it gets. Routes and the loop submit jobs through it.
+// Package queue decides about waiting jobs of the build farm: whether the queue takes a job and which
+// turn it gets ([Queue]), and which runner gets it ([Waiting]).
 package queue
 
 import (

@@ -1,4 +1,4 @@
-package dispatch
+package queue
 
 import (
 	"context"
@@ -38,14 +38,14 @@ func (c concurrency) withSlot(slot, limit int) concurrency {
 }
 
 // usedSlots returns the use of each concurrency key.
-func (f *farm) usedSlots(ctx context.Context) (map[string]concurrency, error) {
-	rows, _ := f.d.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, f.workspace)
+func (w *Waiting) usedSlots(ctx context.Context) (map[string]concurrency, error) {
+	rows, _ := w.DB.Query(ctx, `select concurrency_key, slot, concurrency from jobs where workspace_id = $1 and slot > 0`, w.Workspace)
 	held := map[string]concurrency{}
 	var key string
 	var slot, limit int
 	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].withSlot(slot, limit); return nil })
 	if err != nil {
-		return nil, fmt.Errorf("concurrency keys of %s: %w", f.workspace, err)
+		return nil, fmt.Errorf("concurrency keys of %s: %w", w.Workspace, err)
 	}
 	return held, nil
 }
@@ -65,13 +65,13 @@ const queueKeyPage = 256 // keys per query
 // jobs wait for it. With fewer than queueKeyPage keys all are looked at in each call, so that no
 // candidate is missed whose turn is earlier than that of one returned. Of more keys it goes through one
 // page after the other; the limit of the queue bounds them.
-func (f *farm) candidatesByKey(ctx context.Context, g *group, slots map[string]concurrency, want int) (list []candidate, err error) {
+func (w *Waiting) candidatesByKey(ctx context.Context, g *Group, slots map[string]concurrency, want int) (list []candidate, err error) {
 	for after := (queueKey{}); ; {
-		page, err := f.queueKeys(ctx, g.keys, after)
+		page, err := w.queueKeys(ctx, g.keys, after)
 		if err != nil {
 			return nil, err
 		}
-		heads, err := f.firstOf(ctx, g, page, slots)
+		heads, err := w.firstOf(ctx, g, page, slots)
 		if err != nil {
 			return nil, err
 		}
@@ -105,12 +105,12 @@ const queueKeysSQL = `
 	select n, concurrency_key, concurrency from each offset 1 limit $6`
 
 // queueKeys returns the next page of queue keys of requirement sets after one; the zero key stands before all.
-func (f *farm) queueKeys(ctx context.Context, sets []string, after queueKey) (list []queueKey, err error) {
+func (w *Waiting) queueKeys(ctx context.Context, sets []string, after queueKey) (list []queueKey, err error) {
 	n := slices.Index(sets, after.Requirement) + 1 // SQL counts from 1
 	if n == 0 {
 		n, after = 1, queueKey{Limit: -1}
 	}
-	rows, _ := f.d.DB.Query(ctx, queueKeysSQL, f.workspace, sets, n, after.Key, after.Limit, queueKeyPage)
+	rows, _ := w.DB.Query(ctx, queueKeysSQL, w.Workspace, sets, n, after.Key, after.Limit, queueKeyPage)
 	var k queueKey
 	_, err = pgx.ForEachRow(rows, []any{&n, &k.Key, &k.Limit}, func() error {
 		k.Requirement = sets[n-1]
@@ -118,7 +118,7 @@ func (f *farm) queueKeys(ctx context.Context, sets []string, after queueKey) (li
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("concurrency keys that jobs of %s wait for: %w", f.workspace, err)
+		return nil, fmt.Errorf("concurrency keys that jobs of %s wait for: %w", w.Workspace, err)
 	}
 	return list, nil
 }
@@ -138,11 +138,11 @@ const firstOfSQL = `
 	order by c.turn, c.job_id limit $9`
 
 // firstOf returns the first jobs of queue keys, for each as many as it has free slots.
-func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map[string]concurrency) ([]candidate, error) {
+func (w *Waiting) firstOf(ctx context.Context, g *Group, page []queueKey, slots map[string]concurrency) ([]candidate, error) {
 	var sets, keys []string
 	var limits, most []int
 	for _, k := range page {
-		n := leasePage
+		n := matchPage
 		if k.Key != "" {
 			n = min(n, slots[k.Key].Free(k.Limit))
 		}
@@ -153,12 +153,12 @@ func (f *farm) firstOf(ctx context.Context, g *group, page []queueKey, slots map
 	if len(sets) == 0 {
 		return nil, nil
 	}
-	now := f.d.Now()
-	rows, _ := f.d.DB.Query(ctx, firstOfSQL,
-		f.workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), leasePage)
+	now := w.Now()
+	rows, _ := w.DB.Query(ctx, firstOfSQL,
+		w.Workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), matchPage)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
-		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up waiting jobs of %s: %w", w.Workspace, err)
 	}
 	return list, nil
 }

@@ -1,4 +1,4 @@
-package dispatch
+package queue
 
 import (
 	"bytes"
@@ -14,17 +14,17 @@ import (
 	"svc/projections"
 )
 
-// A requirement is what a set of waiting jobs requires of a runner. Jobs with equal requirements
+// A Requirement is what a set of waiting jobs requires of a runner. Jobs with equal requirements
 // share one.
-type requirement struct {
+type Requirement struct {
 	Key      string
 	Required events.JobRequires
 }
 
-// waitingRequirements returns the next page of distinct requirements of waiting jobs. The query
+// Requirements returns the next page of distinct requirements of waiting jobs. The query
 // skips from one to the next through the index.
-func (f *farm) waitingRequirements(ctx context.Context) ([]requirement, error) {
-	rows, _ := f.d.DB.Query(ctx, `
+func (w *Waiting) Requirements(ctx context.Context) ([]Requirement, error) {
+	rows, _ := w.DB.Query(ctx, `
 		with recursive sets as (
 			(select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > $3
 				order by requirement limit 1)
@@ -33,10 +33,10 @@ func (f *farm) waitingRequirements(ctx context.Context) ([]requirement, error) {
 				select requirement, required from jobs where workspace_id = $1 and state = 'queued' and requirement > s.requirement
 				order by requirement limit 1) n
 		)
-		select requirement, required from sets limit $2`, f.workspace, requirementPage, f.requirementCursor)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[requirement])
+		select requirement, required from sets limit $2`, w.Workspace, requirementPage, w.cursor)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Requirement])
 	if err != nil {
-		return nil, fmt.Errorf("look up requirements of waiting jobs of %s: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up requirements of waiting jobs of %s: %w", w.Workspace, err)
 	}
 	return list, nil
 }
@@ -76,20 +76,20 @@ const windowSQL = `
 // candidates returns the next jobs for a group, in the order of their turns: at least as many as the
 // group can take, if there are. Where the first jobs of the queue back off or wait for full concurrency
 // keys, it goes through the keys.
-func (f *farm) candidates(ctx context.Context, g *group, slots map[string]concurrency) ([]candidate, error) {
-	rows, _ := f.d.DB.Query(ctx, windowSQL, f.workspace, g.keys, setWindow, windowLimit)
+func (w *Waiting) candidates(ctx context.Context, g *Group, slots map[string]concurrency) ([]candidate, error) {
+	rows, _ := w.DB.Query(ctx, windowSQL, w.Workspace, g.keys, setWindow, windowLimit)
 	window, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
 	if err != nil {
-		return nil, fmt.Errorf("look up waiting jobs of %s: %w", f.workspace, err)
+		return nil, fmt.Errorf("look up waiting jobs of %s: %w", w.Workspace, err)
 	}
 	seen, all := completePart(window)
-	now := f.d.Now()
+	now := w.Now()
 	list := slices.DeleteFunc(seen, func(c candidate) bool { return !g.mayTake(c, slots, now) })
-	want := min(g.freeSlots(), leasePage)
+	want := min(g.freeSlots(), matchPage)
 	if all || len(list) >= want {
 		return list, nil
 	}
-	more, err := f.candidatesByKey(ctx, g, slots, want)
+	more, err := w.candidatesByKey(ctx, g, slots, want)
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func completePart(window []candidate) (part []candidate, all bool) {
 }
 
 // mayTake reports whether a runner of the group may be offered a job now.
-func (g *group) mayTake(c candidate, slots map[string]concurrency, now time.Time) bool {
+func (g *Group) mayTake(c candidate, slots map[string]concurrency, now time.Time) bool {
 	return !c.NotBefore.After(now) && (c.Key == "" || !slots[c.Key].Full(c.Limit)) &&
-		slices.ContainsFunc(g.runners, func(o *offer) bool { return !c.excludes(o.c.runner.ID, now) })
+		slices.ContainsFunc(g.runners, func(o *Offer) bool { return !c.excludes(o.Runner, now) })
 }
 
 // excludes reports whether the runner has declined the job so recently that it is not offered it.
