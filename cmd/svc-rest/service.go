@@ -15,7 +15,7 @@ import (
 	"svc/deletion"
 	"svc/engine/client"
 	"svc/farm/artifacts"
-	"svc/farm/dispatch"
+	"svc/farm/sweep"
 	"svc/farm/joblog"
 	"svc/farm/secrets"
 	"svc/integrity"
@@ -64,14 +64,14 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	}
 	runInBackground, stop := tasks(ctx)
 	s.onClose(stop)
-	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Leadership, dispatch.Leadership, deletion.Leadership)...)
+	p.elections = leader.New(p.db.Pool, log, append(leaseNames(), integrity.Leadership, sweep.Leadership, deletion.Leadership)...)
 	p.followers = newFollowers(cfg, p, log)
 	p.followers.measure(p.db, m)
 	p.log = openLog(p, m, log)
 	s.onClose(p.log.Close)
 	// These append or use keys of the vault, which fails while the gate is closed.
 	p.elections.OnlyIf(func() bool { return !p.log.gate.Closed() },
-		proof.FollowerName, integrity.Leadership, dispatch.Leadership, loop.MarkerName, deletion.Leadership)
+		proof.FollowerName, integrity.Leadership, sweep.Leadership, loop.MarkerName, deletion.Leadership)
 	runWriters, stopWriters := tasks(ctx) // what appends ends before the log is closed
 	s.onClose(stopWriters)
 	p.commands = commands.New(p.log.Store, time.Now)
@@ -122,7 +122,7 @@ func (p parts) start(ctx context.Context, run func(func(context.Context)), busUR
 	if p.artifacts != nil {
 		run(artifacts.Sweeper{
 			Store: p.artifacts, Abandoned: projections.AbandonedArtifacts{DB: p.db.Pool, Log: p.log.Store}.Stored, Log: log,
-			Leads: func() bool { return p.elections.Leads(dispatch.Leadership) },
+			Leads: func() bool { return p.elections.Leads(sweep.Leadership) },
 		}.Run)
 	}
 	run(func(ctx context.Context) { checkEngineKey(ctx, p.engine, log) })

@@ -20,10 +20,6 @@ import (
 	"svc/fault"
 )
 
-// Leadership is the name under which one process is elected to sweep jobs and runners. See
-// [Dispatcher.Run].
-const Leadership = "farm"
-
 // A Config holds what a dispatcher works with. The fields at the end default to the value in their
 // comment when zero, except LogRetention and ArtifactRetention.
 type Config struct {

@@ -2,19 +2,13 @@ package dispatch
 
 import (
 	"context"
-	"time"
 
 	"svc/events"
 )
 
 // SweepExcept sweeps once, as if the steps of these jobs and runners had just failed.
 func (d *Dispatcher) SweepExcept(ctx context.Context, failed []events.ID) {
-	for _, s := range d.sweeps() {
-		for _, id := range failed {
-			s.retryAt[id] = d.Now().Add(time.Hour)
-		}
-		s.round(ctx)
-	}
+	d.sweep().Once(ctx, failed...)
 }
 
 // QueuedHeartbeats returns how many heartbeats wait to be stored.

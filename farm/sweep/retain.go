@@ -1,4 +1,4 @@
-package dispatch
+package sweep
 
 import (
 	"context"
@@ -20,12 +20,12 @@ const (
 // removeOldLogs removes logs older than the retention, a limited number per sweep: the sweep also
 // has to look after all leases.
 func (s *sweep) removeOldLogs(ctx context.Context, now time.Time) error {
-	if s.d.LogRetention == 0 || now.Sub(s.retainedAt) < retainEvery {
+	if s.LogRetention == 0 || now.Sub(s.retainedAt) < retainEvery {
 		return nil
 	}
-	rows, _ := s.d.DB.Query(ctx, `
+	rows, _ := s.DB.Query(ctx, `
 		select workspace_id, job_id, epoch from job_leases where sealed_at < $1 order by sealed_at limit $2`,
-		now.Add(-s.d.LogRetention), sweepPage)
+		now.Add(-s.LogRetention), sweepPage)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ref])
 	if err != nil {
 		return fmt.Errorf("look for old logs: %w", err)
@@ -49,7 +49,7 @@ func (s *sweep) removeOldLogs(ctx context.Context, now time.Time) error {
 // removeChunks removes up to limit chunks of the logs of a job, the last ones first, so that a
 // partly removed log counts as removed.
 func (s *sweep) removeChunks(ctx context.Context, r ref, limit int64) (int64, error) {
-	done, err := s.d.DB.Exec(ctx, `
+	done, err := s.DB.Exec(ctx, `
 		delete from job_logs where workspace_id = $1 and ctid = any(array(
 			select ctid from job_logs where workspace_id = $1 and job_id = $2 order by epoch desc, from_byte desc limit $3))`,
 		r.Workspace, r.ID, limit)
@@ -62,7 +62,7 @@ func (s *sweep) removeChunks(ctx context.Context, r ref, limit int64) (int64, er
 // removeLease removes the lease of a job after its logs. If the process dies in between, the next
 // sweep finds the lease again.
 func (s *sweep) removeLease(ctx context.Context, r ref) error {
-	_, err := s.d.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
+	_, err := s.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
 	if err != nil {
 		return fmt.Errorf("remove lease of job %s: %w", r.ID, err)
 	}
@@ -73,10 +73,10 @@ func (s *sweep) removeLease(ctx context.Context, r ref) error {
 // limited number of jobs per sweep, those with the oldest files first. The files go after the event. If
 // the process dies in between, SweepUnrecorded of svc/farm/artifacts removes them.
 func (s *sweep) removeOldArtifacts(ctx context.Context, now time.Time) error {
-	if s.d.ArtifactRetention == 0 || now.Sub(s.artifactsAt) < retainEvery {
+	if s.ArtifactRetention == 0 || now.Sub(s.artifactsAt) < retainEvery {
 		return nil
 	}
-	found, by := 0, now.Add(-s.d.ArtifactRetention)
+	found, by := 0, now.Add(-s.ArtifactRetention)
 	err := s.each(ctx, now, func(ctx context.Context, r ref) error {
 		found++
 		return s.removeArtifacts(ctx, r, by)
@@ -98,10 +98,10 @@ const minInputAge = 10 * 24 * time.Hour
 // removeOldInputs removes inputs of jobs as old as artifacts may become, those of jobs that were never
 // submitted too.
 func (s *sweep) removeOldInputs(ctx context.Context, now time.Time) error {
-	if s.d.ArtifactRetention == 0 || now.Sub(s.inputsAt) < retainEvery {
+	if s.ArtifactRetention == 0 || now.Sub(s.inputsAt) < retainEvery {
 		return nil
 	}
-	n, err := s.d.inputs().RemoveOld(ctx, now.Add(-max(s.d.ArtifactRetention, minInputAge)), retainJobs)
+	n, err := s.inputs().RemoveOld(ctx, now.Add(-max(s.ArtifactRetention, minInputAge)), retainJobs)
 	if err == nil && n < retainJobs {
 		s.inputsAt = now
 	}
@@ -110,16 +110,16 @@ func (s *sweep) removeOldInputs(ctx context.Context, now time.Time) error {
 
 // removeArtifacts removes the artifacts of a job that are old according to the view, if they are in the log too.
 func (s *sweep) removeArtifacts(ctx context.Context, r ref, by time.Time) error {
-	done, err := s.d.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: commands.SystemMeta(r.Workspace), Job: r.ID, StoredBy: by})
+	done, err := s.Commands.RemoveArtifacts(ctx, commands.RemoveArtifacts{Meta: commands.SystemMeta(r.Workspace), Job: r.ID, StoredBy: by})
 	switch {
 	case err != nil:
 		return err
 	case done.Idle:
 		return fmt.Errorf("artifacts of job %s are not as old in the log as in their rows", r.ID)
-	case s.d.RemoveFiles == nil:
+	case s.RemoveFiles == nil:
 		return nil
 	}
-	if err := s.d.RemoveFiles(ctx, r.Workspace, r.ID); err != nil {
+	if err := s.RemoveFiles(ctx, r.Workspace, r.ID); err != nil {
 		return fmt.Errorf("remove files of job %s: %w", r.ID, err)
 	}
 	return nil

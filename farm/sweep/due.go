@@ -1,4 +1,4 @@
-package dispatch
+package sweep
 
 import (
 	"context"
@@ -31,7 +31,7 @@ type dueJob struct {
 func (s *sweep) handleDue(ctx context.Context, now time.Time) error {
 	begun := time.Now()
 	for from := (dueJob{}); ; {
-		rows, _ := s.d.DB.Query(ctx, `
+		rows, _ := s.DB.Query(ctx, `
 			select workspace_id, job_id, state, epoch, runner_id, accepted, finished_at from jobs
 			where due_at <= $1 and not job_id = any($3) order by due_at limit $2`, now, sweepPage, s.retrying())
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueJob])
@@ -73,13 +73,13 @@ func (s *sweep) handleDueJob(ctx context.Context, now time.Time, j dueJob) error
 			return err
 		}
 	}
-	_, err := s.d.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: commands.SystemMeta(j.Workspace), Job: j.Job})
+	_, err := s.Commands.TimeOutJob(ctx, commands.TimeOutJob{Meta: commands.SystemMeta(j.Workspace), Job: j.Job})
 	return err
 }
 
 // returnUnanswered returns a job to the queue that its runner did not accept in time.
 func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
-	done, err := s.d.Commands.DeclineJob(ctx, commands.DeclineJob{
+	done, err := s.Commands.DeclineJob(ctx, commands.DeclineJob{
 		Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
 	})
 	switch {
@@ -88,14 +88,13 @@ func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
 	case err != nil || done.Idle:
 		return err
 	}
-	_, _, err = s.d.recordDecline(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
-	return err
+	return s.Decline(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
 }
 
 // settle seals the logs of a job that has ended, and abandons its artifacts if they were not
 // uploaded in time.
 func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
-	open, err := s.d.Commands.OpenJobLogs(ctx, j.Workspace, j.Job)
+	open, err := s.Commands.OpenJobLogs(ctx, j.Workspace, j.Job)
 	if err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func (s *sweep) settle(ctx context.Context, now time.Time, j dueJob) error {
 	if j.FinishedAt == nil || j.FinishedAt.After(by) {
 		return nil
 	}
-	_, err = s.d.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, EndedBy: by})
+	_, err = s.Commands.AbandonArtifacts(ctx, commands.AbandonArtifacts{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, EndedBy: by})
 	return err
 }
 
@@ -124,9 +123,9 @@ func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
 	if stored.Cut, stored.CutKnown, err = s.wasCut(ctx, j, epoch); err != nil {
 		return err
 	}
-	_, err = s.d.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Stored: stored})
+	_, err = s.Commands.SealJobLog(ctx, commands.SealJobLog{Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Stored: stored})
 	if err == nil {
-		s.d.Logs.Moved(j.Workspace, j.Job)
+		s.Logs.Moved(j.Workspace, j.Job)
 	}
 	return err
 }
@@ -134,7 +133,7 @@ func (s *sweep) seal(ctx context.Context, j dueJob, epoch int) error {
 // wasCut reports whether the log of an attempt was cut at a limit. It is not known of attempts before
 // the last one, whose lease has taken the place of theirs.
 func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known bool, err error) {
-	rows, _ := s.d.DB.Query(ctx, `select truncated from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3`,
+	rows, _ := s.DB.Query(ctx, `select truncated from job_leases where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		j.Workspace, j.Job, epoch)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[bool])
 	if err != nil {
@@ -148,7 +147,7 @@ func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known boo
 func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (aggregates.StoredLog, error) {
 	stored, sum := aggregates.StoredLog{Epoch: epoch}, sha256.New()
 	for {
-		list, err := s.d.Logs.Read(ctx, j.Workspace, j.Job, epoch, stored.Bytes, digestPage)
+		list, err := s.Logs.Read(ctx, j.Workspace, j.Job, epoch, stored.Bytes, digestPage)
 		if err != nil {
 			return stored, err
 		}
@@ -164,7 +163,7 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (aggregates.Sto
 		}
 	}
 	stored.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	err := s.d.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
+	err := s.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		j.Workspace, j.Job, epoch).Scan(&stored.Chunks)
 	if err != nil {
 		return stored, fmt.Errorf("count chunks of log of job %s: %w", j.Job, err)
