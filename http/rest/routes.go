@@ -9,11 +9,11 @@ import (
 // sections returns the whole API in the order of the OpenAPI document. The routes of a noun are in the
 // noun's file, each with its guard, description and examples.
 func (s *Server) sections() []door.Section {
-	own := []door.Section{
+	return slices.Concat([]door.Section{
 		s.runRoutes(), s.runEventRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(),
 		s.streamRoutes(),
-		s.workspaceRoutes(), s.memberRoutes(), s.invitationRoutes(), s.serviceAccountRoutes(), s.searchRoutes(),
+	}, s.people.Routes(), []door.Section{
+		s.searchRoutes(),
 		s.jobRoutes(), s.farmRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
-	}
-	return slices.Concat(own, s.audit.Routes())
+	}, s.audit.Routes())
 }

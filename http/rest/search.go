@@ -6,6 +6,7 @@ import (
 
 	"svc/events"
 	"svc/http/rest/door"
+	"svc/http/rest/people"
 	"svc/http/rest/schema"
 	"svc/projections"
 )
@@ -20,8 +21,8 @@ func (s *Server) searchRoutes() door.Section {
 				"and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. " +
 				"Callers that may not list service accounts get none.",
 			AnswerExample: searchFound{
-				Members: []member{newMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []run{newRun(exampleRun())},
-				ServiceAccounts: []foundAccount{{exampleAccount.ID.String(), exampleAccount.Name, exampleAccount.Status}},
+				Members: []people.Member{people.NewMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []run{newRun(exampleRun())},
+				ServiceAccounts: []foundAccount{{people.ExampleAccount.ID.String(), people.ExampleAccount.Name, people.ExampleAccount.Status}},
 				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
 				Jobs:            []foundJob{{exampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
 			},
@@ -37,11 +38,11 @@ type searchQuery struct {
 type searchAnswer struct{ Body searchFound }
 
 type searchFound struct {
-	Members         []member       `json:"members" nullable:"false"`
-	Runs            []run          `json:"runs" nullable:"false"`
-	ServiceAccounts []foundAccount `json:"serviceAccounts" nullable:"false"`
-	Runners         []foundRunner  `json:"runners" nullable:"false"`
-	Jobs            []foundJob     `json:"jobs" nullable:"false"`
+	Members         []people.Member `json:"members" nullable:"false"`
+	Runs            []run           `json:"runs" nullable:"false"`
+	ServiceAccounts []foundAccount  `json:"serviceAccounts" nullable:"false"`
+	Runners         []foundRunner   `json:"runners" nullable:"false"`
+	Jobs            []foundJob      `json:"jobs" nullable:"false"`
 }
 
 type foundAccount struct {
@@ -65,17 +66,17 @@ type foundJob struct {
 
 func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, error) {
 	c, q, found := door.CallerOf(ctx), strings.TrimSpace(in.Q), searchFound{
-		Members: []member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
+		Members: []people.Member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
 	}
 	if q == "" {
 		return &searchAnswer{found}, nil
 	}
-	people, _, _, err := s.Primary.Members.Page(ctx, projections.MemberQuery{Workspace: c.Workspace, Q: q, Limit: in.Limit})
+	members, _, _, err := s.Primary.Members.Page(ctx, projections.MemberQuery{Workspace: c.Workspace, Q: q, Limit: in.Limit})
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range people {
-		found.Members = append(found.Members, newMember(m, c.Person.User))
+	for _, m := range members {
+		found.Members = append(found.Members, people.NewMember(m, c.Person.User))
 	}
 	if text := strings.TrimPrefix(q, "#"); text != "" {
 		runs, err := s.Lists.Runs.Search(ctx, c.Workspace, text, in.Limit)

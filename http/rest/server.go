@@ -21,6 +21,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/audit"
 	"svc/http/rest/door"
+	"svc/http/rest/people"
 	"svc/http/rest/schema"
 	"svc/http/router"
 	"svc/lookup"
@@ -103,10 +104,10 @@ type Server struct {
 	Config
 
 	health *health
+	people *people.Server
 	audit  *audit.Server
 
 	// Look-ups that concurrent requests share.
-	members   lookup.Group[projections.Ref, projections.Member]
 	positions lookup.Group[events.ID, string]
 }
 
@@ -120,7 +121,8 @@ func New(c Config) *Server {
 	})
 	return &Server{
 		Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log),
-		audit: &audit.Server{Door: door, Audit: c.Lists.Audit, History: c.Primary.History, Prover: c.Prover},
+		people: &people.Server{Door: door, Invitations: c.Primary.Invitations, ListedWorkspaces: c.Lists.Workspaces},
+		audit:  &audit.Server{Door: door, Audit: c.Lists.Audit, History: c.Primary.History, Prover: c.Prover},
 	}
 }
 

@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"log/slog"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/http/rest/door"
 	"svc/projections"
 	"svc/test/callers"
 	"svc/test/pgtest"
@@ -25,10 +26,9 @@ func TestPositionIsThatOfLists(t *testing.T) {
 	_, err = primary.Exec(t.Context(),
 		`insert into members values ($1, gen_random_uuid(), $2, 'vera@x', 'Viewer', null, now(), '', 'vera@x')`, workspace, c.Person.User)
 	require.NoError(t, err)
-	s := New(Config{
-		Primary: Primary{Workspaces: projections.Workspaces{DB: primary}}, Lists: Lists{Workspaces: projections.Workspaces{DB: replica}},
-		Log: slog.New(slog.DiscardHandler),
-	})
+	s := &Server{ListedWorkspaces: projections.Workspaces{DB: replica}, Door: door.New(door.Config{
+		Workspaces: projections.Workspaces{DB: primary}, Log: slog.New(slog.DiscardHandler),
+	})}
 
 	head := int64(7)
 	seq := func() int64 {

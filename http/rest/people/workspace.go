@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func (s *Server) getWorkspace(ctx context.Context, _ *struct{}) (*workspaceAnswe
 
 func (s *Server) workspace(ctx context.Context) (workspace, error) {
 	c := door.CallerOf(ctx)
-	w, ok, err := s.Primary.Workspaces.Visit(ctx, c.Workspace, c.Person.User)
+	w, ok, err := s.Workspaces.Visit(ctx, c.Workspace, c.Person.User)
 	if err := door.CheckFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return workspace{}, err
 	}
@@ -113,12 +113,12 @@ const assumedReplicaLag = 1000 // events
 func (s *Server) listsPosition(ctx context.Context, workspace events.ID) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, listsPositionLimit)
 	defer cancel()
-	position, err := s.Lists.Workspaces.Position(limited, workspace)
+	position, err := s.ListedWorkspaces.Position(limited, workspace)
 	if err == nil {
 		return position, nil
 	}
 	s.Log.WarnContext(ctx, "position of lists", "workspace", workspace, "err", err)
-	position, err = s.Primary.Workspaces.Position(ctx, workspace)
+	position, err = s.Workspaces.Position(ctx, workspace)
 	return max(0, position-assumedReplicaLag), err
 }
 
@@ -180,7 +180,7 @@ func (s *Server) deleteWorkspace(ctx context.Context, _ *workspaceDeletion, remo
 	if err != nil {
 		return nil, err
 	}
-	w, ok, err := s.Primary.Workspaces.GetDeleted(ctx, remove.Workspace)
+	w, ok, err := s.Workspaces.GetDeleted(ctx, remove.Workspace)
 	if err := door.CheckFound(ok, err, fault.ErrTenantNotFound); err != nil {
 		return nil, err
 	}

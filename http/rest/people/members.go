@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) memberRoutes() door.Section {
-	show := func(m projections.Member) member { return newMember(m, schema.ExampleAda.ID) }
+	show := func(m projections.Member) Member { return NewMember(m, schema.ExampleAda.ID) }
 	ticked := schema.ExampleZoe
 	ticked.ApproveLoops = new(true)
 	return door.Section{Tag: "Members & roles", About: "The members of the workspace and their roles.", Routes: []door.Route{
@@ -56,7 +56,8 @@ func (s *Server) memberRoutes() door.Section {
 	}}
 }
 
-type member struct {
+// A Member is a member as answers show them.
+type Member struct {
 	ID                   string             `json:"id" format:"uuid"`
 	UserID               string             `json:"userId" format:"uuid"`
 	Name                 string             `json:"name" example:"Zoë Brandt"`
@@ -71,8 +72,9 @@ type member struct {
 	IsYou                bool               `json:"isYou"`
 }
 
-func newMember(m projections.Member, you events.ID) member {
-	return member{
+// NewMember returns a member as a caller, you, sees them.
+func NewMember(m projections.Member, you events.ID) Member {
+	return Member{
 		ID: m.ID.String(), UserID: m.User.String(), Name: m.Name, Email: m.Email, AvatarURL: m.AvatarURL,
 		Role: string(m.Role), DisplayRole: m.Role.Displayed(),
 		CanApproveLoops: events.MayApproveLoops(m.Role, m.ApproveLoops), ApproveLoopsExplicit: m.ApproveLoops != nil,
@@ -91,7 +93,7 @@ type membersQuery struct {
 type membersAnswer struct{ Body memberList }
 
 type memberList struct {
-	schema.List[member]
+	schema.List[Member]
 	NextCursor string `json:"nextCursor,omitempty" doc:"Cursor of the next page. Absent on the last page." example:"AZqipygAcACAAAAAAAAABHpvZSBicmFuZHQ"`
 }
 
@@ -115,12 +117,12 @@ func (s *Server) listMembers(ctx context.Context, in *membersQuery) (*membersAns
 		}
 		q.After = &after
 	}
-	found, total, next, err := s.Primary.Members.Page(ctx, q)
+	found, total, next, err := s.Members.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	out := &membersAnswer{}
-	show := func(m projections.Member) member { return newMember(m, c.Person.User) }
+	show := func(m projections.Member) Member { return NewMember(m, c.Person.User) }
 	out.Body.List = schema.NewList(found, total, schema.Paging{Limit: in.Limit, Offset: in.Offset}, show)
 	if next != nil {
 		out.Body.NextCursor = next.String()
@@ -144,7 +146,7 @@ type memberChange struct {
 
 type memberAnswer struct {
 	schema.Position
-	Body member
+	Body Member
 }
 
 func (in *memberChange) toCommand(c *door.Caller, id events.ID) (_ commands.UpdateMember, err error) {
@@ -168,17 +170,17 @@ func (s *Server) updateMember(ctx context.Context, _ *memberChange, change comma
 	return &memberAnswer{schema.Position{Position: done.Position}, m}, nil
 }
 
-func (s *Server) getMember(ctx context.Context, in *MemberPath) (*door.BodyAnswer[member], error) {
+func (s *Server) getMember(ctx context.Context, in *MemberPath) (*door.BodyAnswer[Member], error) {
 	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoMember, s.member)
 }
 
-func (s *Server) member(ctx context.Context, id events.ID) (member, error) {
+func (s *Server) member(ctx context.Context, id events.ID) (Member, error) {
 	c := door.CallerOf(ctx)
-	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.Workspace, ID: id}, s.Primary.Members.ByIDs)
+	m, ok, err := s.members.Find(ctx, projections.Ref{Workspace: c.Workspace, ID: id}, s.Members.ByIDs)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoMember); err != nil {
-		return member{}, err
+		return Member{}, err
 	}
-	return newMember(m, c.Person.User), nil
+	return NewMember(m, c.Person.User), nil
 }
 
 func (in *MemberPath) remove(c *door.Caller, id events.ID) (commands.RemoveMember, error) {

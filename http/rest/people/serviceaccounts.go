@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) serviceAccountRoutes() door.Section {
-	revoked, rotated := exampleAccount, exampleAccount
+	revoked, rotated := ExampleAccount, ExampleAccount
 	revoked.Status, revoked.RevokedAt = "revoked", new(schema.ExampleAt(0))
 	rotated.RotatedAt = new(schema.ExampleAt(0))
 	return door.Section{Tag: "Service accounts", About: "Identities for scripts, each with one token.", Routes: []door.Route{
@@ -23,7 +23,7 @@ func (s *Server) serviceAccountRoutes() door.Section {
 			Method: "GET", Path: "/service-accounts", Guard: door.MayDo(events.ManageServiceAccounts),
 			ID: "listServiceAccounts", Summary: "List service accounts",
 			Text:          "Lists active service accounts by name, then revoked ones. Only the last four characters of a token are shown.",
-			AnswerExample: schema.NewList([]projections.ServiceAccount{exampleAccount}, 1, schema.ExamplePage, newServiceAccount),
+			AnswerExample: schema.NewList([]projections.ServiceAccount{ExampleAccount}, 1, schema.ExamplePage, newServiceAccount),
 		}),
 		door.Command((*newAccount).toCommand, s.createServiceAccount, door.Route{
 			Method: "POST", Path: "/service-accounts", Guard: door.MayDo(events.ManageServiceAccounts),
@@ -31,8 +31,8 @@ func (s *Server) serviceAccountRoutes() door.Section {
 			Text: "Creates a service account with a token. The token is only in this response and cannot be read again. " +
 				door.Daily("create 100 service accounts"),
 			Refuses:        []*fault.Fault{aggregates.ErrServiceAccountNameUsed, errTokenShown, commands.ErrKeyReused},
-			RequestExample: schema.Object{"name": exampleAccount.Name, "scopes": exampleAccount.Scopes},
-			AnswerExample:  exampleToken(exampleAccount),
+			RequestExample: schema.Object{"name": ExampleAccount.Name, "scopes": ExampleAccount.Scopes},
+			AnswerExample:  exampleToken(ExampleAccount),
 		}),
 		door.Command((*rotation).toCommand, s.rotateServiceAccount, door.Route{
 			Method: "POST", Path: "/service-accounts/{id}/rotate", Guard: door.MayDo(events.ManageServiceAccounts),
@@ -90,7 +90,7 @@ type accountsAnswer struct{ Body schema.List[serviceAccount] }
 type accountsQuery struct{ schema.Paging }
 
 func (s *Server) listServiceAccounts(ctx context.Context, in *accountsQuery) (*accountsAnswer, error) {
-	found, total, err := s.Primary.ServiceAccounts.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
+	found, total, err := s.ServiceAccounts.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +187,15 @@ func (s *Server) revokeServiceAccount(ctx context.Context, _ *AccountPath, revok
 }
 
 func (s *Server) account(ctx context.Context, id events.ID) (serviceAccount, error) {
-	a, err := door.Find(ctx, id, aggregates.ErrNoServiceAccount, s.Primary.ServiceAccounts.Get)
+	a, err := door.Find(ctx, id, aggregates.ErrNoServiceAccount, s.ServiceAccounts.Get)
 	if err != nil {
 		return serviceAccount{}, err
 	}
 	return door.WithNames(ctx, s.Door, newServiceAccount(a), (*serviceAccount).names)
 }
 
-var exampleAccount = projections.ServiceAccount{
+// ExampleAccount is the service account of the example workspace.
+var ExampleAccount = projections.ServiceAccount{
 	ID: schema.ExampleNo(7), Name: "ci-bot", Scopes: []events.Scope{events.ReadAPI}, Tail: "x9Qa", Status: "active",
 	CreatedBy: schema.ExampleAda.Name, CreatedAt: schema.ExampleAt(500),
 }

@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"github.com/danielgtaylor/huma/v2"

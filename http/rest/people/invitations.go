@@ -1,4 +1,4 @@
-package rest
+package people
 
 import (
 	"context"
@@ -88,7 +88,7 @@ type invitationsQuery struct{ schema.Paging }
 type invitationsAnswer struct{ Body schema.List[invitation] }
 
 func (s *Server) listInvitations(ctx context.Context, in *invitationsQuery) (*invitationsAnswer, error) {
-	found, total, err := s.Primary.Invitations.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
+	found, total, err := s.Invitations.Page(ctx, door.CallerOf(ctx).Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *Server) resendInvitation(ctx context.Context, _ *InvitationPath, resend
 }
 
 func (s *Server) invitation(ctx context.Context, done commands.Result, id events.ID) (*invitationAnswer, error) {
-	i, err := door.Find(ctx, id, aggregates.ErrNoInvitation, s.Primary.Invitations.Get)
+	i, err := door.Find(ctx, id, aggregates.ErrNoInvitation, s.Invitations.Get)
 	if err != nil {
 		return nil, err
 	}
