@@ -35,7 +35,7 @@ type Bound struct {
 	Queue       int           // length of the queue, which is shared like the slots; 0 is no queue
 	Wait        time.Duration // longest wait for a slot
 	Retry       time.Duration // Retry-After of a refusal
-	IdleAfter   time.Duration // a holder without competition for this long may use all slots except the reserve; 0 is never
+	IdleAfter   time.Duration // a holder without competition for this long may use all slots but the reserve; 0 is never
 	MaxCooldown time.Duration // longest cooldown of a slot whose holder has more waiting; 0 is none
 	Activity    *Activity     // the requests that count as competition; nil is those of this semaphore only
 }
@@ -125,14 +125,11 @@ func (c *usage) refusal(list []party, n, total, perParty, perCaller int) *fault.
 		}
 		holdsNone = holdsNone && c.byParty[p] == 0
 	}
-	if left := total - c.all - n; left < 0 || left < reserved(total) && !holdsNone {
+	if left := total - c.all - n; left < 0 || left < total/shareDivisor && !holdsNone {
 		return fault.ErrBusy
 	}
 	return nil
 }
-
-// reserved returns how many of total are reserved for those who hold none.
-func reserved(total int) int { return total / shareDivisor }
 
 // A waiter is an entry of the queue.
 type waiter struct {
@@ -197,8 +194,8 @@ func (s *Semaphore) AcquireN(ctx context.Context, h Holder, n int) (*Slot, error
 func (s *Semaphore) acquireOrQueue(h Holder, parties []party, n int) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteRequest(h)
-	refusal := s.refusal(h, parties, n)
+	alone := s.alone(h, true)
+	refusal := s.refusal(parties, n, alone)
 	if refusal == nil {
 		s.slots.add(parties, n)
 		return nil, nil
@@ -206,7 +203,11 @@ func (s *Semaphore) acquireOrQueue(h Holder, parties []party, n int) (*waiter, e
 	if s.bound.Queue == 0 {
 		return nil, s.countRefusal(refusal)
 	}
-	if full := s.waiting.refusal(parties, 1, s.bound.Queue, s.shareOf(h, s.bound.Queue), 0); full != nil {
+	share := max(s.bound.Queue/shareDivisor, 1)
+	if alone {
+		share = s.bound.Queue - s.bound.Queue/shareDivisor
+	}
+	if full := s.waiting.refusal(parties, 1, s.bound.Queue, share, 0); full != nil {
 		return nil, s.countRefusal(full)
 	}
 	w := &waiter{holder: h, n: n, parties: parties, granted: make(chan struct{})}
@@ -228,7 +229,7 @@ func (s *Semaphore) leaveQueue(ctx context.Context, w *waiter) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		refusal := s.refusal(w.holder, w.parties, w.n)
+		refusal := s.refusal(w.parties, w.n, s.alone(w.holder, false))
 		if refusal == nil { // enough slots were released meanwhile
 			s.slots.add(w.parties, w.n)
 			return nil
@@ -248,51 +249,37 @@ func (s *Semaphore) countRefusal(f *fault.Fault) error {
 	return f.With("bound", s.bound.Name).After(s.bound.Retry)
 }
 
-// refusal returns nil if a holder may have n slots now, and otherwise why not.
-func (s *Semaphore) refusal(h Holder, parties []party, n int) *fault.Fault {
-	part, perCaller := s.shareOf(h, s.bound.Slots), s.bound.PerCaller
+// refusal returns nil if a holder may have n slots now, and otherwise why not. alone says that the
+// holder has no competition.
+func (s *Semaphore) refusal(parties []party, n int, alone bool) *fault.Fault {
+	share, perCaller := max(s.bound.Slots/shareDivisor, 1), s.bound.PerCaller
 	switch {
-	case s.bound.PerParty > 0 && !s.idle(h):
-		part = min(part, s.bound.PerParty)
+	case alone:
+		share, perCaller = s.bound.Slots-s.bound.Slots/shareDivisor, 0
 	case s.bound.PerParty > 0:
-		perCaller = 0
+		share = min(share, s.bound.PerParty)
 	}
-	return s.slots.refusal(parties, n, s.bound.Slots, part, perCaller)
+	return s.slots.refusal(parties, n, s.bound.Slots, share, perCaller)
 }
 
-// shareOf returns how many of total a holder may have.
-func (s *Semaphore) shareOf(h Holder, total int) int {
-	if s.bound.IdleAfter > 0 && s.idle(h) {
-		return total - reserved(total)
-	}
-	return max(total/shareDivisor, 1)
-}
-
-// noteRequest records that a holder requests a slot.
-func (s *Semaphore) noteRequest(h Holder) {
+// alone reports whether no unrelated holder has requested a slot recently. It is false if that makes no
+// difference for the semaphore. requests says that the holder requests a slot now, which is recorded.
+func (s *Semaphore) alone(h Holder, requests bool) bool {
 	if s.bound.IdleAfter == 0 {
-		return
+		return false
 	}
 	a := s.activity
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.lastRequests[0].holder.related(h) {
-		a.lastRequests[1] = a.lastRequests[0]
-	}
-	a.lastRequests[0] = lastRequest{h, time.Now()}
-}
-
-// idle reports whether no unrelated holder has requested a slot recently.
-func (s *Semaphore) idle(h Holder) bool {
-	a := s.activity
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, last := range a.lastRequests {
-		if !last.holder.related(h) && time.Since(last.at) < s.bound.IdleAfter {
-			return false
+	if requests {
+		if !a.lastRequests[0].holder.related(h) {
+			a.lastRequests[1] = a.lastRequests[0]
 		}
+		a.lastRequests[0] = lastRequest{h, time.Now()}
 	}
-	return true
+	return !slices.ContainsFunc(a.lastRequests[:], func(last lastRequest) bool {
+		return !last.holder.related(h) && time.Since(last.at) < s.bound.IdleAfter
+	})
 }
 
 // related reports whether two holders belong to one person or one workspace.
@@ -300,14 +287,22 @@ func (h Holder) related(to Holder) bool {
 	return h.Person == to.Person && !h.Person.IsZero() || h.Workspace == to.Workspace && !h.Workspace.IsZero()
 }
 
-// Release frees the slot, after a cooldown if the holder has more waiting.
+// Release frees the slot, after a cooldown if a party of the holder waits for more. A holder that is
+// alone has none: it would only waste slots.
 func (slot *Slot) Release() {
 	s := slot.semaphore
-	if cooldown := min(cooldownFactor*time.Since(slot.begun), s.bound.MaxCooldown); cooldown > 0 && s.hasWaiting(slot.holder, slot.parties) {
-		time.AfterFunc(cooldown, func() { s.release(slot.parties, slot.n) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waits := slices.ContainsFunc(slot.parties, func(p party) bool { return s.waiting.byParty[p] > 0 })
+	if cooldown := min(cooldownFactor*time.Since(slot.begun), s.bound.MaxCooldown); cooldown > 0 && waits && !s.alone(slot.holder, false) {
+		time.AfterFunc(cooldown, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.free(slot.parties, slot.n)
+		})
 		return
 	}
-	s.release(slot.parties, slot.n)
+	s.free(slot.parties, slot.n)
 }
 
 // ReleaseWorkspace makes the slot count no longer against the workspace: what is left to do, such as
@@ -319,39 +314,19 @@ func (slot *Slot) ReleaseWorkspace() {
 	for i, p := range slot.parties {
 		if p.role == asWorkspace {
 			slot.parties = slices.Delete(slot.parties, i, i+1)
-			s.slots.add([]party{p}, -slot.n)
-			s.slots.all += slot.n // the slot itself is still in use
-			s.grant()
+			s.slots.all += slot.n // the slot itself stays in use
+			s.free([]party{p}, slot.n)
 			return
 		}
 	}
 }
 
-// hasWaiting reports whether any party of a holder waits for more slots. It is false while the
-// semaphore is idle, if an idle holder may use more than its share: a cooldown would then only
-// waste slots.
-func (s *Semaphore) hasWaiting(h Holder, parties []party) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.bound.IdleAfter > 0 && s.idle(h) {
-		return false
-	}
-	return slices.ContainsFunc(parties, func(p party) bool { return s.waiting.byParty[p] > 0 })
-}
-
-// release frees n slots.
-func (s *Semaphore) release(parties []party, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// free frees n slots, and gives what is free to the first waiters that their shares allow.
+func (s *Semaphore) free(parties []party, n int) {
 	s.slots.add(parties, -n)
-	s.grant()
-}
-
-// grant gives free slots to the first waiters that their shares allow.
-func (s *Semaphore) grant() {
 	for i := 0; i < len(s.queue); {
 		w := s.queue[i]
-		if s.refusal(w.holder, w.parties, w.n) != nil {
+		if s.refusal(w.parties, w.n, s.alone(w.holder, false)) != nil {
 			i++
 			continue
 		}

@@ -178,8 +178,8 @@ func TestReleaseWorkspace(t *testing.T) {
 	held = append(held, next)
 	n, _, _ := s.Usage()
 	require.Equal(t, 5, n, "it is still in use")
-	require.ErrorIs(t, s.refusal(slow, slow.parties(), 1), ErrShare)
-	require.Nil(t, s.refusal(Holder{Caller: newID(), Workspace: other}, nil, 1))
+	require.ErrorIs(t, s.refusal(slow.parties(), 1, false), ErrShare)
+	require.Nil(t, s.refusal(Holder{Caller: newID(), Workspace: other}.parties(), 1, false))
 	for _, slot := range held {
 		slot.Release()
 	}

@@ -41,9 +41,9 @@ func TestQueueGrantsFirstEligibleWaiter(t *testing.T) {
 		slot.Release()
 		require.NoError(t, <-first)
 		require.Empty(t, otherAgain)
-		s.release(other.parties(), 1)
+		(&Slot{semaphore: s, parties: other.parties(), n: 1, begun: time.Now()}).Release()
 		require.NoError(t, <-otherAgain)
-		s.release(other.parties(), 1)
+		(&Slot{semaphore: s, parties: other.parties(), n: 1, begun: time.Now()}).Release()
 		require.NoError(t, <-last)
 	})
 }
@@ -169,7 +169,7 @@ func TestIdleHolderMayUseMore(t *testing.T) {
 		slot, err := s.Acquire(t.Context(), other)
 		require.NoError(t, err)
 		for range 5 {
-			s.release(one.parties(), 1)
+			(&Slot{semaphore: s, parties: one.parties(), n: 1, begun: time.Now()}).Release()
 		}
 		held, err = fill(t, s, func() Holder { return one })
 		require.Equal(t, 1, held, "two in all")
