@@ -75,28 +75,25 @@ func (g *Group[K, V]) join(key K) (r *round[K, V], first bool) {
 func (g *Group[K, V]) answer(ctx context.Context, r *round[K, V], ask func(context.Context, []K) (map[K]V, error)) {
 	runtime.Gosched()
 	defer close(r.done)
-	late := time.NewTimer(timeout)
-	defer late.Stop()
+	timer, late := time.NewTimer(timeout), false
+	defer timer.Stop()
 	select {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()
-	case <-late.C:
-		g.seal(r)
-		r.err = errTurnTimeout
-		return
+	case <-timer.C:
+		late = true
 	}
-	keys := g.seal(r)
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	r.found, r.err = ask(ctx, keys)
-}
-
-// seal closes a round to further keys and returns its keys.
-func (g *Group[K, V]) seal(r *round[K, V]) []K {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.pending == r {
 		g.pending = nil
 	}
-	return slices.Collect(maps.Keys(r.keys))
+	keys := slices.Collect(maps.Keys(r.keys))
+	g.mu.Unlock()
+	if late {
+		r.err = errTurnTimeout
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r.found, r.err = ask(ctx, keys)
 }

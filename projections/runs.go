@@ -416,15 +416,8 @@ const runColumns = `workspace_id, run_id, repo_id, repo_name, issue_number, issu
 	waits_for, round, wait_code, wait_detail, wait_since, open_jobs`
 
 func scanRun(row pgx.CollectableRow) (r Run, err error) {
-	err = row.Scan(r.columns()...)
+	err = row.Scan(&r.Workspace, &r.ID, &r.Repo, &r.RepoName, &r.IssueNumber, &r.IssueTitle, &r.Stage, (*string)(&r.Status),
+		&r.Active, &r.PRNumber, &r.CostCents, &r.CreatedAt, &r.UpdatedAt, &r.FinishedAt, (*string)(&r.WaitsFor), &r.Round,
+		(*string)(&r.WaitCode), &r.WaitDetail, &r.WaitSince, &r.OpenJobs)
 	return r, err
-}
-
-// columns returns the destinations of runColumns.
-func (run *Run) columns() []any {
-	return []any{
-		&run.Workspace, &run.ID, &run.Repo, &run.RepoName, &run.IssueNumber, &run.IssueTitle, &run.Stage, (*string)(&run.Status),
-		&run.Active, &run.PRNumber, &run.CostCents, &run.CreatedAt, &run.UpdatedAt, &run.FinishedAt, (*string)(&run.WaitsFor), &run.Round,
-		(*string)(&run.WaitCode), &run.WaitDetail, &run.WaitSince, &run.OpenJobs,
-	}
 }

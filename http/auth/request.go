@@ -168,7 +168,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 		return session, ok, err
 	}
 	if ok {
-		if err := s.Limit.Allow(r.Context(), r.w.Header(), limit.Caller(session.User)); err != nil {
+		if err := s.Limit.Allow(r.Context(), r.w.Header(), session.User.String()); err != nil {
 			return session, true, err
 		}
 		if err := s.acquireSlots(r, holderOf(session)); err != nil {

@@ -102,11 +102,11 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, erro
 	case f != nil && f.Kind == fault.Unauthenticated && signed:
 		return nil, cmp.Or(byAddress(), err)
 	case f != nil && f.Kind == fault.Denied:
-		return nil, cmp.Or(s.Limit.Allow(r.Context(), w.Header(), limit.Caller(named.Runner)), err)
+		return nil, cmp.Or(s.Limit.Allow(r.Context(), w.Header(), named.Runner.String()), err)
 	case err != nil:
 		return nil, err
 	}
-	return runner, s.Limit.Allow(r.Context(), w.Header(), limit.Caller(runner.ID))
+	return runner, s.Limit.Allow(r.Context(), w.Header(), runner.ID.String())
 }
 
 // shownCertificate returns the forwarded certificate, which is not verified yet, and the identity

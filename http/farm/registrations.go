@@ -212,7 +212,7 @@ type renewal struct {
 
 func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, error) {
 	c := RunnerOf(ctx)
-	if err := s.EnrollmentLimit.Allow(ctx, http.Header{}, limit.Caller(c.ID)); err != nil {
+	if err := s.EnrollmentLimit.Allow(ctx, http.Header{}, c.ID.String()); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)

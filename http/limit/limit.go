@@ -61,7 +61,7 @@ func newLimit(n int, period time.Duration) (*Limit, error) {
 	return &Limit{limiter: limiter, units: n, every: period / time.Duration(n)}, nil
 }
 
-// Allow counts a request of caller, sets the RateLimit headers, and returns [ErrLimited] with
+// Allow counts a request of caller, the id of a person or account or what [Address] returns, sets the RateLimit headers, and returns [ErrLimited] with
 // Retry-After if the caller has exceeded its rate.
 func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
 	if l == nil {
@@ -141,9 +141,6 @@ func (l *Limit) TakeShare(ctx context.Context, workspace, submitter events.ID, n
 	}
 	return wait, err
 }
-
-// Caller returns the key of a person or service account, which is the same however they sign in.
-func Caller(id events.ID) string { return id.String() }
 
 // networkBits is the length of the IPv6 prefix that counts as one caller, since a customer usually gets
 // a whole /64.

@@ -27,6 +27,8 @@ type Config struct {
 
 // An API serves operations, and other paths.
 type API struct {
+	http.Handler // serves all added operations and paths
+
 	huma      huma.API
 	router    *router.Router
 	exampleID string
@@ -42,7 +44,7 @@ func New(c Config) *API {
 	config.RejectUnknownQueryParameters = true
 	form := huma.Format{Marshal: writeEncoded, Unmarshal: unmarshal}
 	config.Formats = map[string]huma.Format{"application/json": form, "json": form}
-	a := &API{router: routes, exampleID: c.ExampleID, encoded: c.Encoded, log: c.Log}
+	a := &API{Handler: routes, router: routes, exampleID: c.ExampleID, encoded: c.Encoded, log: c.Log}
 	config.Transformers = []huma.Transformer{a.encode}
 	c.Describe(config.OpenAPI)
 	a.huma = huma.NewAPI(config, adapter{routes})
@@ -53,9 +55,6 @@ func New(c Config) *API {
 func (a *API) Get(path string, l middleware.Limits, serve http.HandlerFunc) {
 	a.router.Handle(router.Route{Method: http.MethodGet, Path: path, Limits: l, Handler: serve})
 }
-
-// ServeHTTP serves all added operations and paths.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
 
 // An adapter adds the operations that huma registers to a router.
 type adapter struct{ *router.Router }

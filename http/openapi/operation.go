@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -83,11 +82,15 @@ func (a *API) Add(o Operation, handler Handler) {
 		}
 		responses["200"] = o.Answer(a.huma.OpenAPI().Components.Schemas)
 	}
+	checks := huma.Middlewares{a.guarded(o.Guard), a.checkQuery}
+	if o.Method != http.MethodGet {
+		checks = append(checks, a.refuseBody)
+	}
 	handler(a, huma.Operation{
 		OperationID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Description: o.Description, Tags: []string{o.Tag},
 		DefaultStatus: o.Status, Errors: o.statuses(), Security: o.Security, Parameters: o.Parameters, Responses: responses,
 		MaxBodyBytes: -1, BodyReadTimeout: -1, // the route limits them
-		Middlewares: huma.Middlewares{a.guarded(o.Guard), a.checkQuery, a.refuseBody},
+		Middlewares: checks,
 		Metadata:    map[string]any{limitsKey: o.Limits},
 	})
 	if o.Body != nil { // set afterwards, or huma would read the body
@@ -123,28 +126,24 @@ func (a *API) guarded(guard Guard) func(huma.Context, func(huma.Context)) {
 // which huma takes the first. Unknown parameters are refused by huma.
 func (a *API) checkQuery(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	if wrong := queryProblems(ctx.Operation().Parameters, r.URL.Query()); len(wrong) > 0 {
+	query, wrong := r.URL.Query(), map[string][]string{}
+	for _, p := range ctx.Operation().Parameters {
+		if text := reply.SingleValueProblem(query[p.Name]); p.In == "query" && text != "" {
+			wrong[p.Name] = []string{text}
+		}
+	}
+	if len(wrong) > 0 {
 		reply.Error(w, r, a.log, fault.Fields(wrong))
 		return
 	}
 	next(ctx)
 }
 
-func queryProblems(parameters []*huma.Param, query url.Values) map[string][]string {
-	wrong := map[string][]string{}
-	for _, p := range parameters {
-		if text := reply.SingleValueProblem(query[p.Name]); p.In == "query" && text != "" {
-			wrong[p.Name] = []string{text}
-		}
-	}
-	return wrong
-}
-
 // refuseBody refuses a body for operations without one. An empty body and {} are accepted, since
 // some clients always send a body.
 func (a *API) refuseBody(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
-	if ctx.Operation().RequestBody == nil && r.Method != http.MethodGet {
+	if ctx.Operation().RequestBody == nil {
 		text, err := io.ReadAll(io.LimitReader(r.Body, 64))
 		if body := strings.TrimSpace(string(text)); err != nil || body != "" && body != "{}" {
 			reply.Error(w, r, a.log, fault.Field("body", "is not wanted here"))

@@ -36,7 +36,7 @@ func CheckRequest(r *http.Request, maxBody int64) error {
 	if !readable(r.URL.Path) {
 		return fault.Field("path", "must be UTF-8 text without NUL")
 	}
-	if key := r.Header.Get(idempotencyKey); !readable(key) || input.HasToken(key) { // the key is stored
+	if key := r.Header.Get(idempotencyKey); key != "" && (!readable(key) || input.HasToken(key)) { // the key is stored
 		return fault.Field(idempotencyKey, "must be UTF-8 text and no token")
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)

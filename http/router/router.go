@@ -75,9 +75,10 @@ func (r *Router) Handle(route Route) {
 	if strings.ContainsAny(route.Path, "{:") {
 		tree = r.params
 	}
-	handler := middleware.Routed(route.Method, route.Path, middleware.Limited(route.Limits, route.Handler))
+	handler := middleware.Limited(route.Limits, route.Handler)
 	path := strings.NewReplacer("{", ":", "}", "").Replace(route.Path)
 	serve := func(w http.ResponseWriter, r *http.Request, names httprouter.Params) {
+		middleware.SetRoute(r.Context(), route.Method, route.Path)
 		for _, name := range names {
 			r.SetPathValue(name.Key, name.Value)
 		}

@@ -9,8 +9,6 @@ import (
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/quota"
-	"svc/lru"
-	"svc/projections"
 )
 
 // Bounds are the semaphores of a process. Slots are counted by person and by workspace, see
@@ -117,7 +115,11 @@ func (d *Door) AcquireSlot(ctx context.Context, semaphore *quota.Semaphore) erro
 
 // HoldSlot acquires a slot for c, which holds it until the answer is written.
 func (d *Door) HoldSlot(ctx context.Context, semaphore *quota.Semaphore, c *Caller) error {
-	slot, err := d.Acquire(ctx, semaphore, c)
+	h, err := d.holder(ctx, c)
+	if err != nil {
+		return err
+	}
+	slot, err := semaphore.Acquire(ctx, h)
 	if err == nil {
 		c.slots = append(c.slots, slot)
 	}
@@ -173,31 +175,14 @@ func (d *Door) holder(ctx context.Context, c *Caller) (quota.Holder, error) {
 		h.Person = c.Person.User
 		return h, nil
 	}
-	var err error
-	h.Person, err = d.issuers.get(ctx, d.ServiceAccounts, c.Token)
-	return h, err
-}
-
-// issuers caches who issued each token, which never changes.
-type issuers struct {
-	known *lru.Cache[events.Fingerprint, events.ID]
-}
-
-// maxIssuers bounds the cached tokens.
-const maxIssuers = 10_000
-
-func newIssuers() issuers {
-	return issuers{lru.New[events.Fingerprint, events.ID](maxIssuers)}
-}
-
-func (i issuers) get(ctx context.Context, accounts projections.ServiceAccounts, t *projections.ServiceToken) (events.ID, error) {
-	if person, ok := i.known.Get(t.Fingerprint); ok {
-		return person, nil
+	person, ok := d.issuers.Get(c.Token.Fingerprint)
+	if !ok {
+		var err error
+		if person, err = d.ServiceAccounts.Issuer(ctx, c.Token.Workspace, c.Token.Account); err != nil {
+			return h, err
+		}
+		d.issuers.Add(c.Token.Fingerprint, person)
 	}
-	person, err := accounts.Issuer(ctx, t.Workspace, t.Account)
-	if err != nil {
-		return events.ID{}, err
-	}
-	i.known.Add(t.Fingerprint, person)
-	return person, nil
+	h.Person = person
+	return h, nil
 }

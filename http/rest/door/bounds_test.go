@@ -53,8 +53,7 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	ask := func(c *Caller) error {
 		r, err := http.NewRequestWithContext(as(t, c), http.MethodGet, "/", nil)
 		require.NoError(t, err)
-		r.Header.Set("X-Svc-Min-Position", "11")
-		return d.awaitPosition(r, nil, c)
+		return d.awaitPosition(r, "11", nil, c)
 	}
 	one := someone(workspace)
 	require.NoError(t, d.AcquireSlot(as(t, one), d.Bounds.positions))
@@ -97,8 +96,7 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 	await := func(c Caller, position string) error { // a request has its own
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
 		require.NoError(t, err)
-		r.Header.Set("X-Svc-Min-Position", position)
-		return s.awaitPosition(r, nil, &c)
+		return s.awaitPosition(r, position, nil, &c)
 	}
 	greedy := *someone(workspace)
 	answers := make(chan error, requests)
@@ -231,7 +229,7 @@ func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
 	require.NoError(t, s.AcquireSlot(as(t, one), s.Bounds.Histories))
 	c := &Caller{Workspace: workspace, FoundAt: epoch.Add(-time.Second),
 		Token: &projections.ServiceToken{Workspace: workspace, Scopes: []events.Scope{events.ReadAPI}}}
-	s.issuers.known.Add(c.Token.Fingerprint, one.Person.User)
+	s.issuers.Add(c.Token.Fingerprint, one.Person.User)
 	answer := make(chan error)
 	go func() { answer <- s.AcquireSlot(as(t, c), s.Bounds.Histories) }()
 	require.Eventually(t, func() bool {

@@ -30,8 +30,8 @@ type Caller struct {
 	deleted   bool // the workspace is a deleted one
 	Person    *Person
 	Token     *projections.ServiceToken
-	Envelope  events.Envelope
-	FoundAt   time.Time // when the look-up of the credential began; see [Door.RecheckIfStale]
+	Envelope  events.Envelope // without the User-Agent, see [Caller.Meta]
+	FoundAt   time.Time       // when the look-up of the credential began; see [Door.RecheckIfStale]
 
 	Position  int64     // that the request requires of the views it reads; 0 if none
 	waitUntil time.Time // how long it waits for position
@@ -40,8 +40,9 @@ type Caller struct {
 	session     sessions.Session
 	Fingerprint events.Fingerprint
 
-	target string // the id in the request's path, as sent
-	slots  []*quota.Slot
+	target    string // the id in the request's path, as sent
+	userAgent string // as sent
+	slots     []*quota.Slot
 }
 
 // ReleaseSlots releases every slot that the request holds. It is called once the answer is written.
@@ -75,7 +76,9 @@ type Person struct {
 
 // Meta returns the metadata of a command of the caller.
 func (c *Caller) Meta() commands.Meta {
-	return commands.Meta{Envelope: c.Envelope, Workspace: c.Workspace}
+	e := c.Envelope
+	e.UserAgent = input.UserAgent(c.userAgent)
+	return commands.Meta{Envelope: e, Workspace: c.Workspace}
 }
 
 // MetaWithKey returns metadata with the request's idempotency key, if it has one.
@@ -106,7 +109,7 @@ func (d *Door) authenticate(w http.ResponseWriter, r *http.Request, row Route) (
 		d.Sessions.RenewCookie(w, r, session)
 	}
 	c := &Caller{Person: &Person{User: session.User, Name: session.Name, active: session.Active, current: currentOf(session)},
-		Envelope: envelopeOf(r), FoundAt: foundAt, session: session}
+		Envelope: envelopeOf(r), FoundAt: foundAt, session: session, userAgent: r.UserAgent()}
 	c.Envelope.Actor = events.Actor{Type: events.ByUser, ID: session.User, Name: session.Email}
 	if middleware.FromUI(r) {
 		c.Envelope.Origin = events.FromUI
@@ -157,11 +160,13 @@ func (d *Door) authenticateToken(r *http.Request, header []string) (*Caller, err
 	case !ok:
 		return nil, aggregates.ErrTokenInvalid
 	case t.Status != projections.TokenCurrent:
-		d.recordStaleUse(t, envelopeOf(r))
+		e := envelopeOf(r)
+		e.UserAgent = middleware.UserAgent(r)
+		d.recordStaleUse(t, e)
 		return nil, aggregates.ErrTokenInvalid
 	}
 	c := &Caller{Workspace: t.Workspace, Slug: t.Slug, Token: &t, Envelope: envelopeOf(r), FoundAt: foundAt,
-		Fingerprint: token.Fingerprint()}
+		Fingerprint: token.Fingerprint(), userAgent: r.UserAgent()}
 	c.Envelope.Actor = events.Actor{Type: events.ByService, ID: t.Account, Name: "service:" + t.Name}
 	c.Envelope.TokenTail = t.Tail
 	return c, nil
@@ -250,6 +255,6 @@ func (c *Caller) names(id events.ID) bool {
 
 func envelopeOf(r *http.Request) events.Envelope {
 	return events.Envelope{
-		Origin: events.FromAPI, IP: middleware.Address(r), RequestID: middleware.RequestID(r.Context()), UserAgent: middleware.UserAgent(r),
+		Origin: events.FromAPI, IP: middleware.Address(r), RequestID: middleware.RequestID(r.Context()),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"svc/http/middleware"
 	"svc/http/quota"
 	"svc/lookup"
+	"svc/lru"
 	"svc/projections"
 	"svc/sessions"
 )
@@ -61,18 +62,21 @@ type Door struct {
 
 	sameSite *middleware.SameSite
 	stale    *staleUses
-	issuers  issuers
+	issuers  *lru.Cache[events.Fingerprint, events.ID] // who issued each token, which never changes
 
 	// Look-ups that concurrent requests share.
 	tokens      lookup.Group[events.Fingerprint, projections.ServiceToken]
 	memberships lookup.Group[projections.Ref, projections.Membership]
 }
 
+// maxIssuers bounds the tokens whose issuers are remembered.
+const maxIssuers = 10_000
+
 // New returns a door that is ready to admit.
 func New(c Config) *Door {
 	return &Door{
 		Config: c, Bounds: newBounds(), sameSite: middleware.NewSameSite(c.Origin), stale: newStaleUses(c.Commands, c.Log),
-		issuers: newIssuers(),
+		issuers: lru.New[events.Fingerprint, events.ID](maxIssuers),
 	}
 }
 

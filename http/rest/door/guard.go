@@ -86,6 +86,7 @@ func WithCaller(ctx context.Context, c *Caller) context.Context {
 // well-formed, who the caller is and their rate limit, whether this kind of caller is admitted, the
 // workspace, and the scope or role. The request's parameters and body are validated after that.
 func (d *Door) guardRoute(row Route) openapi.Guard {
+	row.Limits = row.Limits.OrDefault()
 	return func(w http.ResponseWriter, r *http.Request) (context.Context, func(), error) {
 		limited := r
 		if row.Limits.Time > BeginLimit {
@@ -107,7 +108,7 @@ func (d *Door) guardRoute(row Route) openapi.Guard {
 }
 
 func (d *Door) admitCaller(w http.ResponseWriter, r *http.Request, row Route) (*Caller, error) {
-	if err := checkWellFormed(r, row.Limits.OrDefault().Body); err != nil {
+	if err := checkWellFormed(r, row.Limits.Body); err != nil {
 		return nil, err
 	}
 	c, err := d.identify(w, r, row)
@@ -139,7 +140,10 @@ func (d *Door) admitCaller(w http.ResponseWriter, r *http.Request, row Route) (*
 // awaitTurn waits for whatever the request needs before its handler runs. The caller's rights may end
 // during that time.
 func (d *Door) awaitTurn(w http.ResponseWriter, r *http.Request, row Route, c *Caller) error {
-	err := d.awaitPosition(r, row.Views, c)
+	var err error
+	if position := r.Header.Get("X-Svc-Min-Position"); position != "" && row.Method == http.MethodGet {
+		err = d.awaitPosition(r, position, row.Views, c)
+	}
 	switch {
 	case err != nil:
 	case row.Method != http.MethodGet:
@@ -181,8 +185,13 @@ func checkWellFormed(r *http.Request, maxBody int64) error {
 	if err := reply.CheckRequest(r, maxBody); err != nil {
 		return err
 	}
-	if err := checkHeaders(r.Header); err != nil {
-		return err
+	for _, name := range onceHeaders {
+		switch values := r.Header.Values(name); {
+		case len(values) > 1:
+			return fault.Field(name, reply.RepeatedValue)
+		case len(values) == 1 && values[0] == "" && slices.Contains(filledHeaders, name):
+			return fault.Field(name, reply.EmptyValue)
+		}
 	}
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if r.ContentLength != 0 && media != "" && !strings.EqualFold(strings.TrimSpace(media), "application/json") {
@@ -195,13 +204,9 @@ func checkWellFormed(r *http.Request, maxBody int64) error {
 	return nil
 }
 
-// awaitPosition waits until the views have reached X-Svc-Min-Position, so that a caller reads its own
+// awaitPosition waits until the views have reached X-Svc-Min-Position, which is text, so that a caller reads its own
 // writes. Only requests that have to wait acquire a slot.
-func (d *Door) awaitPosition(r *http.Request, views []string, c *Caller) error {
-	text := r.Header.Get("X-Svc-Min-Position")
-	if text == "" || r.Method != http.MethodGet {
-		return nil
-	}
+func (d *Door) awaitPosition(r *http.Request, text string, views []string, c *Caller) error {
 	seq, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seq < 0 {
 		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
@@ -277,15 +282,15 @@ func readReached[O any](ctx context.Context, d *Door, read func() (*O, error)) (
 // Valid callers are not limited by others behind the same address, which may be a proxy's.
 func (d *Door) identify(w http.ResponseWriter, r *http.Request, row Route) (*Caller, error) {
 	c, err := d.authenticate(w, r, row)
-	if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-		if limited := d.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
-			return nil, limited
-		}
-	}
 	if err != nil {
+		if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
+			if limited := d.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
+				return nil, limited
+			}
+		}
 		return nil, err
 	}
-	return c, d.Limit.Allow(r.Context(), w.Header(), limit.Caller(c.Envelope.Actor.ID))
+	return c, d.Limit.Allow(r.Context(), w.Header(), c.Envelope.Actor.ID.String())
 }
 
 // Headers that may be sent once, and those of them that must not be empty. An empty X-Svc-Tenant or
@@ -294,16 +299,3 @@ var (
 	onceHeaders   = []string{"X-Svc-Tenant", "X-Svc-Min-Position", "Idempotency-Key", "Last-Event-ID"}
 	filledHeaders = []string{"X-Svc-Min-Position", "Idempotency-Key"}
 )
-
-// checkHeaders refuses headers that are repeated or empty and must not be.
-func checkHeaders(h http.Header) error {
-	for _, name := range onceHeaders {
-		switch values := h.Values(name); {
-		case len(values) > 1:
-			return fault.Field(name, reply.RepeatedValue)
-		case len(values) == 1 && values[0] == "" && slices.Contains(filledHeaders, name):
-			return fault.Field(name, reply.EmptyValue)
-		}
-	}
-	return nil
-}
