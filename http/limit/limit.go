@@ -61,8 +61,8 @@ func newLimit(n int, period time.Duration) (*Limit, error) {
 	return &Limit{limiter: limiter, units: n, every: period / time.Duration(n)}, nil
 }
 
-// Allow counts a request of caller, the id of a person or account or what [Address] returns, sets the RateLimit headers, and returns [ErrLimited] with
-// Retry-After if the caller has exceeded its rate.
+// Allow counts a request of caller, which is the id of a person or account, or what [Address] returns. It
+// sets the RateLimit headers, and returns [ErrLimited] with Retry-After if the caller has exceeded its rate.
 func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
 	if l == nil {
 		return nil
