@@ -79,12 +79,12 @@ SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehos
 
 # Packages that are tested in both ways: under the race detector without what does one thing at a
 # time (build tag !race).
-BOTH := farm/gateway projections/fold test/api
+BOTH := farm/gateway projections/fold projections/rebuild test/api
 
 # The longest packages are tested first, since they mostly wait. test/contributing and test/plans
 # do one thing after the other, and would run alone at the end.
-LONGEST := ./test/run ./test/contributing ./test/api ./projections/fold ./test/plans
-LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projections/fold ./events/bus
+LONGEST := ./test/run ./test/contributing ./test/api ./projections/rebuild ./projections/fold ./test/plans
+LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projections/rebuild ./projections/fold ./events/bus
 
 # Both ways run at once, so that one keeps the processors busy while the other waits.
 .PHONY: test

@@ -12,6 +12,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/pgtest"
 )
 
@@ -26,11 +27,8 @@ func BenchmarkUpdateMember(b *testing.B) {
 	for i, n := range sizes {
 		workspaces[i] = fill(b, url, n)
 	}
-	for _, v := range projections.All() {
-		if v.Name() == "members" || v.Name() == "workspaces" {
-			require.NoError(b, only(fold.Rebuild(b.Context(), db, v, func(int64, int64) {})))
-		}
-	}
+	views := slices.DeleteFunc(projections.All(), func(v fold.View) bool { return v.Name() != "members" && v.Name() != "workspaces" })
+	require.NoError(b, rebuild.Views(b.Context(), db, views, rebuild.Options{}))
 	_, err := db.Exec(b.Context(), `analyze`)
 	require.NoError(b, err)
 
@@ -100,5 +98,3 @@ func median(list []time.Duration) time.Duration {
 	slices.Sort(list)
 	return list[len(list)/2]
 }
-
-func only(_ fold.RebuildResult, err error) error { return err }

@@ -16,6 +16,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/proof"
 	"svc/sessions"
 	"svc/test/pgtest"
@@ -93,10 +94,7 @@ func newProver(t *testing.T, db *pgxpool.Pool) *proof.Prover {
 // catchUp runs the followed views until they have caught up.
 func (s *site) catchUp(t *testing.T) {
 	t.Helper()
-	for _, v := range projections.Followed() {
-		_, err := fold.Rebuild(t.Context(), s.db, v, func(int64, int64) {})
-		require.NoError(t, err)
-	}
+	require.NoError(t, rebuild.Views(t.Context(), s.db, projections.Followed(), rebuild.Options{}))
 }
 
 // forgedEvent appends an event that makes Eve an owner, in the form of a commit.

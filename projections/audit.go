@@ -178,54 +178,41 @@ func queueIndex(b *pgx.Batch, table string, rows []auditRow) {
 		on conflict (workspace_id, entry) do update set data = a.data || excluded.data`, table), rows[0].Workspace, entries, datas)
 }
 
-func (v auditView) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
-	next func() ([]events.Record, error), _ fold.ParkFunc) error {
-	if behind {
-		return v.indexRest(ctx, tx, table, next)
-	}
-	var workspace events.ID
-	var names targetNames
-	var block []events.Record
-	segment := newSegment()
-	for {
-		records, err := next()
-		if err != nil {
-			return err
-		}
-		for _, r := range records {
-			if r.Workspace != workspace {
-				workspace, names, block = r.Workspace, targetNames{}, nil
-			}
-			if block = append(block, r.Summary()); r.Seq%blockSize != 0 {
-				continue
-			}
-			segment.add(indexBlock(block, names))
-			block = block[:0]
-			if r.Seq%segmentSize == 0 {
-				if err := segment.copy(ctx, tx, table); err != nil {
-					return err
-				}
-			}
-		}
-		if len(records) == 0 {
-			return segment.copy(ctx, tx, table)
-		}
-	}
+// Loader implements [fold.View].
+func (auditView) Loader(table string, onto bool) fold.Loader {
+	return &auditLoader{table: table, onto: onto, segment: newSegment()}
 }
 
-// indexRest indexes the rest of a log whose beginning is indexed. The beginning may end within a
-// block.
-func (v auditView) indexRest(ctx context.Context, tx pgx.Tx, table string, next func() ([]events.Record, error)) error {
-	for {
-		records, err := next()
-		if err != nil || len(records) == 0 {
-			return err
+// An auditLoader loads rows of the index.
+type auditLoader struct {
+	table string
+	onto  bool
+	*segment
+
+	workspace events.ID // log of block
+	names     targetNames
+	block     []events.Record
+}
+
+// Fold indexes whole blocks. The beginning of a log that is indexed may end within a block.
+func (l *auditLoader) Fold(ctx context.Context, tx pgx.Tx, records []events.Record, _ fold.ParkFunc) error {
+	if l.onto {
+		return fold.FoldPage(ctx, tx, audit, l.table, records, func(*pgx.Batch) {})
+	}
+	for _, r := range records {
+		if r.Workspace != l.workspace {
+			l.workspace, l.names, l.block = r.Workspace, targetNames{}, nil
 		}
-		if err := fold.FoldPage(ctx, tx, v, table, records, func(*pgx.Batch) {}); err != nil {
-			return err
+		if l.block = append(l.block, r.Summary()); r.Seq%blockSize == 0 {
+			l.add(indexBlock(l.block, l.names))
+			l.block = l.block[:0]
 		}
 	}
+	return nil
 }
+
+// Write copies the rows.
+func (l *auditLoader) Write(ctx context.Context, tx pgx.Tx) error { return l.copy(ctx, tx, l.table) }
 
 // A segment collects the rows of blocks until they are copied.
 type segment struct {
@@ -248,6 +235,9 @@ func (s *segment) add(rows []auditRow) {
 }
 
 func (s *segment) copy(ctx context.Context, tx pgx.Tx, table string) error {
+	if len(s.rows) == 0 {
+		return nil
+	}
 	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, []string{"workspace_id", "entry", "data"},
 		pgx.CopyFromSlice(len(s.rows), func(i int) ([]any, error) {
 			return []any{s.rows[i].Workspace, s.rows[i].Entry, s.rows[i].Data}, nil
@@ -255,8 +245,6 @@ func (s *segment) copy(ctx context.Context, tx pgx.Tx, table string) error {
 	if err != nil {
 		return fmt.Errorf("copy into %s: %w", table, err)
 	}
-	s.rows = nil
-	clear(s.known)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -88,7 +89,7 @@ func TestAuditIndexWaitsForNewerBuild(t *testing.T) {
 			}
 			changeEvent(t, w, workspace, 5, `data = '[]'`)
 			changeEvent(t, w, workspace, 100, test.unknown)
-			require.ErrorContains(t, world.Err(fold.Rebuild(t.Context(), w.DB, audit, world.IgnoreProgress)), test.says)
+			require.ErrorContains(t, world.Err(world.RebuildView(t.Context(), w.DB, audit, world.IgnoreProgress)), test.says)
 			rest, err := audit.Read(t.Context(), w.DB, store.After(workspace, 100), 28)
 			require.NoError(t, err)
 			require.ErrorContains(t, pgx.BeginFunc(t.Context(), w.DB, func(tx pgx.Tx) error {
@@ -224,7 +225,7 @@ func fillLog(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, 
 		_, err := db.Exec(t.Context(), sql)
 		require.NoError(t, err)
 	}
-	_, err := fold.RebuildLog(t.Context(), db, world.View(t, "audit"), workspace, func(int64, int64) {})
+	_, err := rebuild.Log(t.Context(), db, world.View(t, "audit"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 }
 

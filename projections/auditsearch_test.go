@@ -17,6 +17,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -62,7 +63,7 @@ func TestAuditSearchEqualsFullScan(t *testing.T) {
 		}
 	}
 	t.Run("without an index", func(t *testing.T) { compare(t, 6, 3_000) })
-	require.NoError(t, world.Err(fold.RebuildLog(t.Context(), w.DB, world.View(t, "audit"), workspace, world.IgnoreProgress)))
+	require.NoError(t, world.Err(rebuild.Log(t.Context(), w.DB, world.View(t, "audit"), workspace, rebuild.Options{})))
 	t.Run("rebuilt", func(t *testing.T) { compare(t, 30, 200) })
 	rebuilt := world.Dump(t, w.DB, "audit")
 
@@ -261,7 +262,7 @@ func TestAuditRowsFarBeyondIndex(t *testing.T) {
 	audit := projections.Audit{DB: w.DB}
 	_, err = audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
 	require.ErrorIs(t, err, fold.ErrNotCaughtUp)
-	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "audit"), workspace, world.IgnoreProgress)
+	_, err = rebuild.Log(t.Context(), w.DB, world.View(t, "audit"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 	rows, err := audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
 	require.NoError(t, err)

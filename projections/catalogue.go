@@ -3,7 +3,7 @@
 // Each view has a file with its row type, the kinds of events it folds, and its fold function. Where
 // these or its queries are long, they have files of their own, such as memberquery.go; the audit log's
 // are audit*.go. Small views that belong together share a file. Package fold maintains them. Views
-// decide nothing, and dropping one loses nothing: [fold.Rebuild] rebuilds it.
+// decide nothing, and dropping one loses nothing: package rebuild rebuilds it.
 //
 // To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections

@@ -24,7 +24,7 @@ type command struct {
 var subcommands = map[string]command{
 	"migrate": {run: migrate},
 	"info":    {run: info},
-	"rebuild": {run: rebuild, views: true},
+	"rebuild": {run: rebuildViews, views: true},
 	"views":   {run: views},
 	"parked":  {run: parked},
 	"retry":   {run: retry, views: true},

@@ -14,13 +14,14 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 )
 
-// rebuild rebuilds the views inv.views, or all of them, of one workspace or of all, while the service
+// rebuildViews rebuilds the views inv.views, or all of them, of one workspace or of all, while the service
 // goes on. Without names it also drops snapshots, which come from the log as well. It refuses a
 // database that another build migrated, because the form of views may differ. If rows differed from
 // the log, it completes and then fails, since something must have changed them.
-func rebuild(ctx context.Context, inv invocation) error {
+func rebuildViews(ctx context.Context, inv invocation) error {
 	list, err := viewsByName(inv.views)
 	if err != nil {
 		return err
@@ -33,14 +34,18 @@ func rebuild(ctx context.Context, inv invocation) error {
 			fmt.Fprintln(inv.out, "snapshots: dropped; new ones are written as commands run")
 		}
 		var differed []string
-		for _, v := range list {
-			done, err := inv.rebuildOne(ctx, db, v)
-			if err != nil {
-				return err
+		done := func(r rebuild.Result) {
+			if len(r.Differing) > 0 {
+				differed = append(differed, r.View)
 			}
-			if len(done.Differing) > 0 {
-				differed = append(differed, v.Name())
-			}
+		}
+		if inv.workspace.IsZero() {
+			err = inv.rebuildAll(ctx, db, list, done)
+		} else {
+			err = inv.rebuildLogs(ctx, db, list, inv.workspace, done)
+		}
+		if err != nil {
+			return err
 		}
 		if len(differed) > 0 {
 			return fmt.Errorf("%w: %s", errRowsDiffered, strings.Join(differed, ", "))
@@ -52,53 +57,49 @@ func rebuild(ctx context.Context, inv invocation) error {
 // errRowsDiffered says that rows differed from the log before a rebuild; the report lists them.
 var errRowsDiffered = errors.New("rebuilt, but rows differed from the log")
 
-func (inv invocation) rebuildOne(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
-	if inv.workspace.IsZero() {
-		return inv.rebuildView(ctx, db, v)
+// rebuildAll rebuilds views from all logs, which it reads once.
+func (inv invocation) rebuildAll(ctx context.Context, db *pgxpool.Pool, list []fold.View, done func(rebuild.Result)) error {
+	start, name := time.Now(), "rebuild"
+	if len(list) == 1 {
+		name = list[0].Name()
 	}
-	return inv.rebuildLog(ctx, db, v, inv.workspace)
+	return rebuild.Views(ctx, db, list, rebuild.Options{Resume: inv.resume, Progress: inv.progress(name), Done: func(r rebuild.Result) {
+		if r.Resumed > 0 {
+			fmt.Fprintf(inv.out, "%s: resumed after %d events of an interrupted rebuild, whose rows were not checked\n", r.View, r.Resumed)
+		}
+		fmt.Fprintf(inv.out, "%s: rebuilt from %d events in %s\n", r.View, r.Resumed+r.Events, time.Since(start).Round(time.Millisecond))
+		inv.printResult(r)
+		done(r)
+	}})
 }
 
-func (inv invocation) rebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View) (fold.RebuildResult, error) {
-	start := time.Now()
-	do := fold.Rebuild
-	if inv.resume {
-		do = fold.ResumeRebuild
+// rebuildLogs rebuilds views from the log of one workspace.
+func (inv invocation) rebuildLogs(ctx context.Context, db *pgxpool.Pool, list []fold.View, workspace events.ID,
+	done func(rebuild.Result)) error {
+	for _, v := range list {
+		start := time.Now()
+		r, err := rebuild.Log(ctx, db, v, workspace, rebuild.Options{Progress: inv.progress(v.Name())})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(inv.out, "%s of %s: rebuilt from %d events in %s\n", r.View, workspace, r.Events,
+			time.Since(start).Round(time.Millisecond))
+		inv.printResult(r)
+		done(r)
 	}
-	done, err := do(ctx, db, v, inv.progress(v.Name()))
-	if err != nil {
-		return done, err
-	}
-	if done.Resumed > 0 {
-		fmt.Fprintf(inv.out, "%s: resumed after %d events of an interrupted rebuild, whose rows were not checked\n", v.Name(), done.Resumed)
-	}
-	fmt.Fprintf(inv.out, "%s: rebuilt from %d events in %s\n", v.Name(), done.Resumed+done.Events, time.Since(start).Round(time.Millisecond))
-	inv.printResult(v.Name(), done)
-	return done, nil
-}
-
-func (inv invocation) rebuildLog(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID) (fold.RebuildResult, error) {
-	start := time.Now()
-	done, err := fold.RebuildLog(ctx, db, v, workspace, inv.progress(v.Name()))
-	if err != nil {
-		return done, err
-	}
-	fmt.Fprintf(inv.out, "%s of %s: rebuilt from %d events in %s\n", v.Name(), workspace, done.Events,
-		time.Since(start).Round(time.Millisecond))
-	inv.printResult(v.Name(), done)
-	return done, nil
+	return nil
 }
 
 // printResult reports the result of a rebuild.
-func (inv invocation) printResult(view string, done fold.RebuildResult) {
+func (inv invocation) printResult(done rebuild.Result) {
 	for _, workspace := range done.Differing {
-		fmt.Fprintf(inv.out, "%s of %s: its rows differed from the log\n", view, workspace)
+		fmt.Fprintf(inv.out, "%s of %s: its rows differed from the log\n", done.View, workspace)
 	}
 	for _, d := range done.Rows {
 		fmt.Fprintf(inv.out, "%s: DIFFERENT: %s\n", d.Workspace, d)
 	}
 	if done.Parked > 0 {
-		fmt.Fprintf(inv.out, "%s: %d events are parked; svc-db parked shows them\n", view, done.Parked)
+		fmt.Fprintf(inv.out, "%s: %d events are parked; svc-db parked shows them\n", done.View, done.Parked)
 	}
 }
 

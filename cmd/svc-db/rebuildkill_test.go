@@ -208,9 +208,9 @@ func (k *heldRebuild) toIndex(start func()) {
 // toCatchUp: some of the newly appended events are folded.
 func (k *heldRebuild) toCatchUp(start func()) {
 	k.toIndex(start)
-	k.hold("position", `select from rebuilds where workspace_id = $1 for update`, k.large)
+	k.hold("position", `insert into rebuilds (workspace_id, view, seq, form) values ($1, $2, 1, 1)`, k.large, k.view)
 	k.release("next")
-	k.awaitLock(`update rebuilds%`)
+	k.awaitLock(`%insert into rebuilds%`)
 	k.fill(k.low, 600)
 	k.fill(k.small, 10)
 	k.hold("row", `select from `+k.next()+` where workspace_id = $1 for update`, k.small)

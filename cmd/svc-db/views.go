@@ -13,6 +13,7 @@ import (
 	"svc/events/bus"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/proof"
 )
 
@@ -115,7 +116,7 @@ func retry(ctx context.Context, inv invocation) error {
 			for _, p := range found {
 				if p.View == v.Name() && !tried[p.Workspace] && (inv.workspace.IsZero() || inv.workspace == p.Workspace) {
 					tried[p.Workspace] = true
-					if _, err := inv.rebuildLog(ctx, db, v, p.Workspace); err != nil {
+					if err := inv.rebuildLogs(ctx, db, []fold.View{v}, p.Workspace, func(rebuild.Result) {}); err != nil {
 						return err
 					}
 				}

@@ -16,7 +16,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/sessions"
 	"svc/vault"
 )
@@ -154,12 +154,7 @@ func (s *seed) createAll() error {
 
 // rebuildViews rebuilds the followed views, so that the first answers are complete.
 func (s *seed) rebuildViews() error {
-	for _, v := range projections.Followed() {
-		if _, err := fold.Rebuild(s.ctx, s.db, v, func(_, _ int64) {}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rebuild.Views(s.ctx, s.db, projections.Followed(), rebuild.Options{})
 }
 
 // lastSeen sets when people and the service account were last active. Leo never was.

@@ -28,7 +28,7 @@ type Ranges struct {
 // ranges, unless their events exceed [PageBytes], which the ranges share in equal parts. Events that
 // belong to unknown kinds are never left out. Read reports an error if an event is missing.
 func (r Ranges) Read(ctx context.Context, db Querier) (list []events.Record, ends []Position, err error) {
-	if list, err = r.read(ctx, db); err == nil {
+	if list, err = r.read(ctx, db); err == nil && len(r.Skip) > 0 {
 		err = r.checkComplete(ctx, db)
 	}
 	if err != nil {
@@ -50,7 +50,26 @@ func (r Ranges) Read(ctx context.Context, db Querier) (list []events.Record, end
 		}
 		ends = append(ends, Position{l.Workspace, end})
 	}
+	if len(r.Skip) == 0 {
+		if err := r.checkContiguous(list, ends); err != nil {
+			return nil, nil, err
+		}
+	}
 	return list, ends, nil
+}
+
+// checkContiguous reports an error if an event is missing before the ends.
+func (r Ranges) checkContiguous(list []events.Record, ends []Position) error {
+	for i, l := range r.Logs {
+		at := l.From
+		for ; len(list) > 0 && list[0].Workspace == l.Workspace && list[0].Seq == at+1; list = list[1:] {
+			at++
+		}
+		if at < ends[i].Seq {
+			return fmt.Errorf("read ranges of %d logs: log %s: event %d is missing", len(r.Logs), l.Workspace, at+1)
+		}
+	}
+	return nil
 }
 
 func (r Ranges) columns() (workspaces []events.ID, from, to []int64) {

@@ -112,7 +112,7 @@ func (v *comparedView) foldPage(ctx context.Context, db Batcher, list []events.R
 		err := v.foldEvent(r)
 		switch {
 		case err == nil:
-		case !causedByEvent(err):
+		case !CausedByEvent(err):
 			v.skipped = fmt.Sprintf("event %d: %v", r.Seq, err)
 		case v.view.Mode() != Followed:
 			v.damaged = append(v.damaged, r.Seq)

@@ -87,12 +87,12 @@ func (f *Follower) Run(ctx context.Context) {
 func (f *Follower) handlePage(ctx context.Context, v View, workspaces []events.ID) (more []events.ID, err error) {
 	limit := max(page/len(workspaces), 1)
 	more, at, err := f.tryPage(ctx, v, workspaces, limit)
-	if len(workspaces) == 1 && causedByEvent(err) {
+	if len(workspaces) == 1 && CausedByEvent(err) {
 		more = workspaces
-		for ; causedByEvent(err) && limit > 1; _, at, err = f.tryPage(ctx, v, workspaces, limit) {
+		for ; CausedByEvent(err) && limit > 1; _, at, err = f.tryPage(ctx, v, workspaces, limit) {
 			limit /= 2
 		}
-		if causedByEvent(err) {
+		if CausedByEvent(err) {
 			f.log.ErrorContext(ctx, "event is parked", "view", v.Name(), "workspace", workspaces[0], "err", err)
 			err = f.parkNext(ctx, v, workspaces[0], at, err)
 		}
@@ -134,19 +134,19 @@ func (f *Follower) tryPage(ctx context.Context, v View, workspaces []events.ID, 
 func (f *Follower) parkNext(ctx context.Context, v View, workspace events.ID, at int64, why error) error {
 	begin := pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`} // should this host vanish
 	return pgx.BeginTxFunc(ctx, f.db, begin, func(tx pgx.Tx) error {
-		seq, err := lockCheckpoint(ctx, tx, v, workspace)
+		seq, err := LockCheckpoint(ctx, tx, v, workspace)
 		if err != nil || seq != at {
 			return err
 		}
 		b := &pgx.Batch{}
-		queuePark(b, "parked", v.Name(), workspace, at+1, why)
+		QueuePark(b, "parked", v.Name(), workspace, at+1, why)
 		follow.QueueMove(b, v.Name(), []store.Position{{Workspace: workspace, Seq: at + 1}})
 		return tx.SendBatch(ctx, b).Close()
 	})
 }
 
-// lockCheckpoint locks the checkpoint of v in a workspace until tx ends, and returns its position.
-func lockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID) (seq int64, err error) {
+// LockCheckpoint locks the checkpoint of v in a workspace until tx ends, and returns its position.
+func LockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID) (seq int64, err error) {
 	err = tx.QueryRow(ctx, `
 		insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
 		on conflict (workspace_id, view) do update set seq = checkpoints.seq

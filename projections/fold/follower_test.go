@@ -166,6 +166,31 @@ func TestEmptyDatabaseHasNoLag(t *testing.T) {
 	require.Equal(t, []fold.Lag{{View: "runs"}}, lags(t, pgtest.New(t), "runs"))
 }
 
+// A follower reports missing events at the end of a log, instead of waiting for ever.
+func TestFollowerReportsMissingTail(t *testing.T) {
+	t.Parallel()
+	w := world.NewSilent(t)
+	workspace := world.NewID()
+	world.RecordRandomCosts(t, w.Commands, workspace, w.QueueRun(t, workspace), 4, func() {})
+	_, err := w.DB.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = 5`, workspace)
+	require.NoError(t, err)
+	said := make(logLines, 100)
+	f := fold.NewFollower(w.DB, projections.Followed(), func(view string) bool { return view == "runs" },
+		slog.New(slog.NewTextHandler(said, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.Run(ctx)
+	}()
+	defer func() {
+		stop()
+		<-done
+	}()
+	said.await(t, "following failed", workspace.String(), "event 5 is missing")
+	world.Await(t, f, "runs", workspace, 4)
+}
+
 // logLines collects log lines; it drops lines when it is full.
 type logLines chan string
 

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
-	"svc/events/store"
 )
 
 // A ParkedEvent is an event that a followed view could not fold and has skipped.
@@ -48,10 +47,10 @@ func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace ev
 // errFold says that a view's fold function failed on an event.
 var errFold = errors.New("the view cannot apply an event")
 
-// causedByEvent reports whether err is caused by the event itself and would recur at each retry, as
+// CausedByEvent reports whether err is caused by the event itself and would recur at each retry, as
 // opposed to a failure of the database. An event of an unknown kind is not the cause: a newer build
 // knows the kind and will process it.
-func causedByEvent(err error) bool {
+func CausedByEvent(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		class := pg.Code[:2]
 		return class == "22" || class == "54" // data exception, or a program limit such as the size of an index row
@@ -59,35 +58,11 @@ func causedByEvent(err error) bool {
 	return errors.Is(err, errFold) || errors.Is(err, events.ErrDamaged)
 }
 
-// queuePark queues a row of parked, or of a table like it, for an event.
-func queuePark(b *pgx.Batch, table, view string, workspace events.ID, seq int64, err error) {
+// QueuePark queues a row of parked, or of a table like it, for an event.
+func QueuePark(b *pgx.Batch, table, view string, workspace events.ID, seq int64, err error) {
 	text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "")
 	b.Queue(`
 		insert into `+table+` (workspace_id, view, seq, kind, error, at)
 		select $1, $2, seq, kind, $4, now() from events where workspace_id = $1 and seq = $3
 		on conflict (workspace_id, view, seq) do update set error = excluded.error, at = excluded.at`, workspace, view, seq, text)
-}
-
-// readOn reads the next events of a log for a view and returns the position it reached. It halves
-// the limit when an event is damaged, until that event is alone; then it passes the event to park
-// and returns the position behind it.
-func readOn(ctx context.Context, db store.Querier, v View, workspace events.ID, seq int64, limit int,
-	park func(seq int64, err error)) (list []events.Record, at int64, err error) {
-	for {
-		list, err := v.Read(ctx, db, []store.Position{{Workspace: workspace, Seq: seq}}, limit)
-		switch {
-		case err == nil && len(list) == 0:
-			return nil, seq, nil
-		case err == nil:
-			return list, list[len(list)-1].Seq, nil
-		case !causedByEvent(err):
-			return nil, seq, err
-		case limit > 1:
-			limit /= 2
-		default:
-			seq++
-			park(seq, err)
-			return nil, seq, nil
-		}
-	}
 }

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -79,34 +80,43 @@ func (t *Table[K, R]) upsert(b *pgx.Batch, table string, rows []*R) {
 // LookupIndexes returns the index of the primary key.
 func (t *Table[K, R]) LookupIndexes() []string { return []string{t.View + "_pkey"} }
 
-// Copy folds the records that next returns in memory and copies the rows into a table.
-func (t *Table[K, R]) Copy(ctx context.Context, tx pgx.Tx, table string, behind bool,
-	next func() ([]events.Record, error), park ParkFunc) error {
-	rows := map[RowID[K]]*R{}
-	var stored []RowID[K] // keys in rows that the table already has
-	for {
-		records, err := next()
+// A tableLoader loads rows of a table.
+type tableLoader[K comparable, R any] struct {
+	*Table[K, R]
+	table  string
+	onto   bool
+	rows   map[RowID[K]]*R
+	stored []RowID[K] // keys in rows that the table has
+}
+
+// Loader returns a loader of rows into a table.
+func (t *Table[K, R]) Loader(table string, onto bool) Loader {
+	return &tableLoader[K, R]{Table: t, table: table, onto: onto, rows: map[RowID[K]]*R{}}
+}
+
+func (l *tableLoader[K, R]) Fold(ctx context.Context, tx pgx.Tx, records []events.Record, park ParkFunc) error {
+	if l.onto {
+		found, err := l.fetch(ctx, tx, l.table, records, l.rows)
 		if err != nil {
 			return err
 		}
-		if len(records) == 0 {
-			return t.replaceRows(ctx, tx, table, rows, stored)
-		}
-		if behind {
-			found, err := t.fetch(ctx, tx, table, records, rows)
-			if err != nil {
+		l.stored = append(l.stored, found...)
+	}
+	for _, r := range records {
+		if err := l.Table.Fold(l.rows, r); err != nil {
+			if err := park(r.Workspace, r.Seq, err); err != nil {
 				return err
-			}
-			stored = append(stored, found...)
-		}
-		for _, r := range records {
-			if err := t.Fold(rows, r); err != nil {
-				if err := park(r.Workspace, r.Seq, err); err != nil {
-					return err
-				}
 			}
 		}
 	}
+	if !l.onto {
+		maps.DeleteFunc(l.rows, func(_ RowID[K], row *R) bool { return row == nil })
+	}
+	return nil
+}
+
+func (l *tableLoader[K, R]) Write(ctx context.Context, tx pgx.Tx) error {
+	return l.replaceRows(ctx, tx, l.table, l.rows, l.stored)
 }
 
 // fetch reads the rows that records touch into rows, unless rows has them, and returns the keys
@@ -159,6 +169,9 @@ func (t *Table[K, R]) copyRows(ctx context.Context, tx pgx.Tx, table string, row
 		if row != nil {
 			values = append(values, fields(row))
 		}
+	}
+	if len(values) == 0 {
+		return nil
 	}
 	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, t.columns(), pgx.CopyFromRows(values)); err != nil {
 		return fmt.Errorf("copy into %s: %w", table, err)

@@ -8,7 +8,7 @@
 //	inline    in the transaction that appends    read the rows touched, fold, write
 //	followed  a moment later, by [Follower]      the same, up to 1,000 events or 4 MiB at a time,
 //	                                             with the checkpoint in the same transaction
-//	rebuilt   when an operator asks, [Rebuild]   fold all logs in memory, COPY
+//	rebuilt   when an operator asks, by package rebuild: fold all logs in memory, COPY
 //
 // # Followed views
 //
@@ -32,24 +32,6 @@
 // means that an operator has looked; the next rebuild parks the event again if it still fails. An
 // unknown kind is not parked: a newer build wrote it, so the view waits for that build. Inline
 // views never skip an event: the append fails.
-//
-// # Rebuilds
-//
-// A rebuild folds all logs into a second table without indexes, while two readers decode ahead.
-// PostgreSQL leaves out the kinds that the view does not fold, and counts them, so that a missing event
-// is noticed. Up to 1,000 logs or 20,000 events share a transaction. The rest of a longer log follows in
-// transactions of 20,000 events, which find existing rows by the primary key, created by then. The
-// table is indexed, analyzed, and catches up. Then, under an exclusive lock with a lock timeout of
-// 500 ms, it folds the last events and replaces the view. Index names, owner and grants become
-// those of the old table. While other users hold the view without a pause, the swap is retried for
-// half an hour.
-//
-// At each commit the second table's rows of a log are the fold of its events up to the log's
-// position in table rebuilds, which is moved by compare-and-swap in the same transaction. So a
-// killed rebuild can be resumed, by the version that began it ([ResumeRebuild]), if the database is
-// trusted: no seal covers those rows. Two rebuilds never write to one table:
-// one connection holds an advisory lock all the time. If that connection is lost, the first rebuild
-// finds a position that it has not moved, or no lock at the swap, and fails.
 //
 // # Comparison
 //
@@ -98,10 +80,9 @@ type View interface {
 	// Load queues reading the rows that records touch. The step it returns folds the records into the rows
 	// and queues writing what changed. The step is nil if the records touch no rows.
 	Load(b *pgx.Batch, table string, records []events.Record) Step
-	// Copy folds the records that next returns, until it returns none, and writes the rows to a table. If
-	// behind is false, the table has no rows of these logs; if it is true, the records continue one log
-	// whose earlier events are in the table. Copy passes events that cannot be folded to park.
-	Copy(ctx context.Context, tx pgx.Tx, table string, behind bool, next func() ([]events.Record, error), park ParkFunc) error
+	// Loader returns a loader of rows into a table. If onto is false, the table has no rows of the logs that
+	// will be folded. If it is true, the records continue one log whose earlier events are in the table.
+	Loader(table string, onto bool) Loader
 	// Comparison returns a comparison of a part of a workspace's rows with its log.
 	Comparison(workspace events.ID, p Part) Comparison
 }
@@ -109,6 +90,14 @@ type View interface {
 // A Step queues the statements of one round trip, after the previous ones were carried out. It
 // returns the step after it, or nil.
 type Step func(b *pgx.Batch) (next Step, err error)
+
+// A Loader folds many events into rows in memory, and writes the rows to a table at once.
+type Loader interface {
+	// Fold folds the next records, one log after the other. It passes events that cannot be folded to park.
+	Fold(ctx context.Context, tx pgx.Tx, records []events.Record, park ParkFunc) error
+	// Write writes the rows. No more is folded after it.
+	Write(ctx context.Context, tx pgx.Tx) error
+}
 
 // A ParkFunc decides about an event that cannot be folded: nil skips the event, an error aborts.
 type ParkFunc func(workspace events.ID, seq int64, err error) error

@@ -15,7 +15,7 @@ import (
 	"svc/commands"
 	"svc/events/bus"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/sessions"
 )
 
@@ -77,10 +77,8 @@ func newAuditLog(ctx context.Context, db *pgxpool.Pool, n int) (*workspace, *htt
 	if err := fillLog(ctx, db, w.id, n); err != nil {
 		return nil, nil, fmt.Errorf("fill log: %w", err)
 	}
-	for _, v := range projections.Followed() {
-		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
-			return nil, nil, err
-		}
+	if err := rebuild.Views(ctx, db, projections.Followed(), rebuild.Options{}); err != nil {
+		return nil, nil, err
 	}
 	_, err = db.Exec(ctx, `
 		insert into checkpoints (workspace_id, view, seq) select workspace_id, $1, head from logs

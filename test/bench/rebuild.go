@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 )
 
 // fillLogs appends to logs: events of finished runs, ten each. Finished runs
@@ -77,10 +78,8 @@ func finishedRun(number int) []events.Event {
 // rebuildAll rebuilds every view.
 func rebuildAll(ctx context.Context, db *pgxpool.Pool, n int) (work, error) {
 	from := time.Now()
-	for _, v := range projections.All() {
-		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
-			return work{}, err
-		}
+	if err := rebuild.Views(ctx, db, projections.All(), rebuild.Options{}); err != nil {
+		return work{}, err
 	}
 	return work{n, time.Since(from)}, ctx.Err()
 }
@@ -198,7 +197,7 @@ func rebuildOne(ctx context.Context, db *pgxpool.Pool, name string, n int) (work
 		if v.Name() != name {
 			continue
 		}
-		if _, err := fold.Rebuild(ctx, db, v, func(int64, int64) {}); err != nil {
+		if err := rebuild.Views(ctx, db, []fold.View{v}, rebuild.Options{}); err != nil {
 			return work{}, err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"svc/events/store"
 	"svc/loop"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/proof"
 	"svc/vault"
 )
@@ -221,7 +221,7 @@ func (s *site) fill(t *testing.T) {
 	}
 	for _, v := range projections.Followed() {
 		if v.Name() == "audit" {
-			_, err := fold.RebuildLog(t.Context(), s.db, v, s.told, func(int64, int64) {})
+			_, err := rebuild.Log(t.Context(), s.db, v, s.told, rebuild.Options{})
 			require.NoError(t, err)
 		}
 	}

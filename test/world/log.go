@@ -9,7 +9,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 )
 
 // FillLog inserts a log of n events by SQL, for speed, builds its audit index, and returns its workspace.
@@ -30,7 +30,7 @@ func FillLog(t testing.TB, db *pgxpool.Pool, n int) events.ID {
 	}
 	for _, v := range projections.Followed() {
 		if v.Name() == "audit" {
-			_, err := fold.RebuildLog(t.Context(), db, v, workspace, func(int64, int64) {})
+			_, err := rebuild.Log(t.Context(), db, v, workspace, rebuild.Options{})
 			require.NoError(t, err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/pgtest"
 )
 
@@ -190,12 +191,18 @@ func Touched(t *testing.T, db interface {
 // IgnoreProgress is a progress callback of rebuilds that does nothing.
 func IgnoreProgress(int64, int64) {}
 
+// RebuildView rebuilds a view.
+func RebuildView(ctx context.Context, db *pgxpool.Pool, v fold.View, progress func(done, total int64)) (r rebuild.Result, err error) {
+	err = rebuild.Views(ctx, db, []fold.View{v}, rebuild.Options{Progress: progress, Done: func(done rebuild.Result) { r = done }})
+	return r, err
+}
+
 // Rebuild rebuilds a view and requires that it succeeds within Limit.
 func Rebuild(t *testing.T, db *pgxpool.Pool, v fold.View) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Limit)
 	defer cancel()
-	require.NoError(t, Err(fold.Rebuild(ctx, db, v, IgnoreProgress)))
+	require.NoError(t, Err(RebuildView(ctx, db, v, IgnoreProgress)))
 }
 
 // View returns the view with the given name.
@@ -219,4 +226,4 @@ func Meta(workspace events.ID, by events.Actor) commands.Meta {
 var System = events.Actor{Type: events.BySystem, Name: "system"}
 
 // Err drops the result of a rebuild and returns its error.
-func Err(_ fold.RebuildResult, err error) error { return err }
+func Err(_ rebuild.Result, err error) error { return err }

@@ -1,4 +1,4 @@
-package fold
+package rebuild
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/projections/fold"
 )
 
 // compare collects the workspaces and rows in which the live view differs from the next table. It
@@ -22,17 +23,12 @@ func (r *rebuild) compare(ctx context.Context) error {
 		sum := `select workspace_id, count(*) as n, sum(hashtextextended(t::text, 0)) as sum from %s t group by workspace_id`
 		rows, _ := tx.Query(ctx, fmt.Sprintf(`
 			with live as (`+sum+`), next as (`+sum+`), position (workspace_id, seq) as (`+positions+`)
-			select workspace_id, coalesce(p.seq, 0) from live full join next using (workspace_id) left join position p using (workspace_id)
-			where (live.n, live.sum) is distinct from (next.n, next.sum) order by 1`, r.view.Name(), r.nextTable))
-		var workspace events.ID
-		var seq int64
-		_, err := pgx.ForEachRow(rows, []any{&workspace, &seq}, func() error {
-			if r.positions[workspace] == seq {
-				r.Differing = append(r.Differing, workspace)
-			}
-			return nil
-		})
-		if err != nil {
+			select workspace_id from live full join next using (workspace_id) left join position p using (workspace_id)
+			left join (select workspace_id, seq from rebuilds where view = $1) r using (workspace_id)
+			where (live.n, live.sum) is distinct from (next.n, next.sum) and coalesce(p.seq, 0) = coalesce(r.seq, 0) order by 1`,
+			r.view.Name(), r.nextTable), r.view.Name())
+		var err error
+		if r.Differing, err = pgx.CollectRows(rows, pgx.RowTo[events.ID]); err != nil {
 			return fmt.Errorf("compare with the live view: %w", err)
 		}
 		for _, workspace := range r.Differing {
@@ -44,8 +40,10 @@ func (r *rebuild) compare(ctx context.Context) error {
 	})
 }
 
-// maxNamedRows is how many differing rows a rebuild reports.
-const maxNamedRows = 100
+const (
+	maxNamedRows = 100 // differing rows that a rebuild reports
+	maxTextShown = 200 // characters shown of a value
+)
 
 // nameRows reports the rows of a workspace in which the tables differ.
 func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) error {
@@ -66,10 +64,11 @@ func (r *rebuild) nameRows(ctx context.Context, tx pgx.Tx, workspace events.ID) 
 		where live.row is distinct from next.row order by 1 limit $2`,
 		r.view.Name(), r.nextTable, fmt.Sprintf(differing, "live", "next"), fmt.Sprintf(differing, "next", "live")),
 		workspace, left, maxTextShown)
-	d := Difference{Workspace: workspace, View: r.view.Name()}
+	d := fold.Difference{Workspace: workspace, View: r.view.Name()}
 	var stored, logged bool
 	_, err := pgx.ForEachRow(rows, []any{&d.Key, &stored, &logged, &d.Stored, &d.Logged}, func() error {
-		row := Difference{workspace, d.View, withoutBytes(d.Key), withoutBytes(d.Stored), withoutBytes(d.Logged)}
+		row := d
+		row.Key, row.Stored, row.Logged = withoutBytes(d.Key), withoutBytes(d.Stored), withoutBytes(d.Logged)
 		if stored && logged && row.Stored+row.Logged == "" {
 			row.Stored, row.Logged = "the same in another spelling", "the same"
 		}

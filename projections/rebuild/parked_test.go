@@ -1,4 +1,4 @@
-package fold_test
+package rebuild_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -79,18 +80,18 @@ func TestPoisonousEventsAreParked(t *testing.T) {
 	}
 	require.Len(t, shown(), len(want))
 
-	for name, rebuild := range map[string]func(v fold.View) (fold.RebuildResult, error){
-		"of the workspace": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.RebuildLog(t.Context(), w.DB, v, workspace, world.IgnoreProgress)
+	for name, rebuild := range map[string]func(v fold.View) (rebuild.Result, error){
+		"of the workspace": func(v fold.View) (rebuild.Result, error) {
+			return rebuild.Log(t.Context(), w.DB, v, workspace, rebuild.Options{})
 		},
-		"of the workspace, in parts": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 6)
+		"of the workspace, in parts": func(v fold.View) (rebuild.Result, error) {
+			return rebuild.RebuildLogIn(t.Context(), w.DB, v, workspace, 6)
 		},
-		"of all": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+		"of all": func(v fold.View) (rebuild.Result, error) {
+			return world.RebuildView(t.Context(), w.DB, v, world.IgnoreProgress)
 		},
-		"of all, in parts": func(v fold.View) (fold.RebuildResult, error) {
-			return fold.RebuildIn(t.Context(), w.DB, v, 2, 6, world.IgnoreProgress)
+		"of all, in parts": func(v fold.View) (rebuild.Result, error) {
+			return rebuild.RebuildIn(t.Context(), w.DB, v, 2, 6, world.IgnoreProgress)
 		},
 	} {
 		for _, v := range projections.Followed() {
@@ -127,7 +128,7 @@ func TestRebuildOfOneLogWhileOthersWrite(t *testing.T) {
 	}
 	for range 3 {
 		for _, v := range projections.All() {
-			r, err := fold.RebuildLog(t.Context(), w.DB, v, first.Workspace, world.IgnoreProgress)
+			r, err := rebuild.Log(t.Context(), w.DB, v, first.Workspace, rebuild.Options{})
 			require.NoError(t, err, v.Name())
 			require.Empty(t, r.Differing, v.Name())
 			require.Positive(t, r.Events)
@@ -153,12 +154,12 @@ func TestRebuildReportsDifferingWorkspaces(t *testing.T) {
 	}
 	want := world.Dump(t, w.DB, "runs")
 	spoil()
-	r, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
+	r, err := world.RebuildView(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{workspace}, r.Differing)
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
 	spoil()
-	r, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress)
+	r, err = rebuild.Log(t.Context(), w.DB, world.View(t, "runs"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{workspace}, r.Differing)
 	require.Equal(t, want, world.Dump(t, w.DB, "runs"))
@@ -180,7 +181,7 @@ func TestLogGrowsDuringRebuildLog(t *testing.T) {
 
 	done := make(chan error, 1)
 	go func() {
-		done <- world.Err(fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress))
+		done <- world.Err(rebuild.Log(t.Context(), w.DB, world.View(t, "runs"), workspace, rebuild.Options{}))
 	}()
 	require.Eventually(t, func() (waits bool) {
 		require.NoError(t, w.DB.QueryRow(t.Context(), `

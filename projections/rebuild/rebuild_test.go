@@ -1,4 +1,4 @@
-package fold_test
+package rebuild_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -305,14 +305,14 @@ func TestRebuildReplacesKeyOfOwner(t *testing.T) {
 		events.JobSubmitted{Spec: events.JobSpec{Name: "deploy"}}, events.JobLeased{Epoch: 1, Key: "deploy", Slot: 2},
 		events.JobRequeued{Epoch: 1, Reason: "infra"}, events.JobLeased{Epoch: 2, Key: "deploy", Slot: 1})
 	keys := world.View(t, "unique_keys")
-	_, err := fold.Rebuild(t.Context(), w.DB, keys, world.IgnoreProgress)
+	_, err := world.RebuildView(t.Context(), w.DB, keys, world.IgnoreProgress)
 	require.NoError(t, err)
 	want := world.Dump(t, w.DB, "unique_keys")
 	require.Len(t, want, 1)
-	_, err = fold.RebuildLogIn(t.Context(), w.DB, keys, workspace, 2)
+	_, err = rebuild.RebuildLogIn(t.Context(), w.DB, keys, workspace, 2)
 	require.NoError(t, err)
 	require.Equal(t, want, world.Dump(t, w.DB, "unique_keys"))
-	_, err = fold.RebuildIn(t.Context(), w.DB, keys, 1, 2, world.IgnoreProgress)
+	_, err = rebuild.RebuildIn(t.Context(), w.DB, keys, 1, 2, world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, want, world.Dump(t, w.DB, "unique_keys"))
 }

@@ -1,6 +1,6 @@
 //go:build !race
 
-package fold_test
+package rebuild_test
 
 import (
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -51,7 +52,7 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	}
 	forge()
 	for name, text := range want {
-		done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, name), world.IgnoreProgress)
+		done, err := world.RebuildView(t.Context(), w.DB, world.View(t, name), world.IgnoreProgress)
 		require.NoError(t, err)
 		require.Equal(t, []events.ID{p.Workspace}, done.Differing, name)
 		require.Regexp(t, text, formatRows(done.Rows))
@@ -59,7 +60,7 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 	}
 	forge()
 	for name, text := range want {
-		done, err := fold.RebuildLog(t.Context(), w.DB, world.View(t, name), p.Workspace, world.IgnoreProgress)
+		done, err := rebuild.Log(t.Context(), w.DB, world.View(t, name), p.Workspace, rebuild.Options{})
 		require.NoError(t, err)
 		require.Regexp(t, text, formatRows(done.Rows))
 	}
@@ -69,7 +70,7 @@ func TestRebuildReportsTheRowsItReplaces(t *testing.T) {
 		`insert into members select workspace_id, gen_random_uuid(), gen_random_uuid(), 'eve@x', 'Owner', null, now(), '', 'eve@x'
 			from logs, generate_series(1, 500) where workspace_id = $1`, p.Workspace)
 	require.NoError(t, err)
-	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
+	done, err := world.RebuildView(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Len(t, done.Rows, 100)
 }
@@ -83,7 +84,7 @@ func TestRebuildReportsRowsWithoutLog(t *testing.T) {
 	nowhere := world.NewID()
 	_, err = w.DB.Exec(t.Context(), `insert into members values ($1, $1, $1, 'eve@x', 'Owner', null, now(), '', 'eve@x')`, nowhere)
 	require.NoError(t, err)
-	done, err := fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
+	done, err := world.RebuildView(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Equal(t, []events.ID{nowhere}, done.Differing)
 	require.Contains(t, formatRows(done.Rows), "is not in the log, stored is")
@@ -99,7 +100,7 @@ func TestRebuildRestoresRowsMovedToAnotherWorkspace(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `update global_keys set workspace_id = $2 where workspace_id = $1`, p.Workspace, other.Workspace)
 	require.NoError(t, err)
-	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "global_keys"), p.Workspace, world.IgnoreProgress)
+	_, err = rebuild.Log(t.Context(), w.DB, world.View(t, "global_keys"), p.Workspace, rebuild.Options{})
 	require.NoError(t, err)
 	require.Empty(t, world.Compare(t, w.DB, p.Workspace).Differences)
 	require.Empty(t, world.Compare(t, w.DB, other.Workspace).Differences)
@@ -124,7 +125,7 @@ func TestKeysThatMovedAreRebuilt(t *testing.T) {
 	before := world.Dump(t, w.DB, "global_keys")
 	require.Contains(t, strings.Join(before, " "), "slug/"+slug+","+other.String())
 	for _, name := range []string{"global_keys", "unique_keys"} {
-		done, err := fold.RebuildIn(t.Context(), w.DB, world.View(t, name), 1, 3, world.IgnoreProgress)
+		done, err := rebuild.RebuildIn(t.Context(), w.DB, world.View(t, name), 1, 3, world.IgnoreProgress)
 		require.NoError(t, err)
 		require.Empty(t, done.Differing)
 	}
@@ -152,7 +153,7 @@ func TestRowsOfOtherWorkspacesAreNotRebuiltTwice(t *testing.T) {
 			events.UserAccountLinked{User: p.Owner.ID, Provider: "gitea", Host: "https://new.example", Account: account})
 	}
 	before := world.Dump(t, w.DB, "accounts")
-	done, err := fold.RebuildIn(t.Context(), w.DB, world.View(t, "accounts"), 1, 1, world.IgnoreProgress)
+	done, err := rebuild.RebuildIn(t.Context(), w.DB, world.View(t, "accounts"), 1, 1, world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Empty(t, done.Differing)
 	require.Equal(t, before, world.Dump(t, w.DB, "accounts"))

@@ -1,6 +1,6 @@
 //go:build !race
 
-package fold_test
+package rebuild_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -24,24 +25,24 @@ func TestInterruptedRebuildOfLogParksNothing(t *testing.T) {
 	_, err := w.DB.Exec(t.Context(), `update events set data = '"damaged"' where workspace_id = $1 and seq = 1`, workspace)
 	require.NoError(t, err)
 	w.Follower = world.Follow(t, w.DB)
-	awaitViews(t, w, workspace, 1, allFollowed()...)
+	w.CaughtUp(t)
 	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.NotEmpty(t, parked)
 
 	ctx, stop := context.WithCancel(t.Context())
-	_, err = fold.RebuildLog(ctx, w.DB, world.View(t, "runs"), workspace, func(int64, int64) { stop() })
+	_, err = rebuild.Log(ctx, w.DB, world.View(t, "runs"), workspace, rebuild.Options{Progress: func(int64, int64) { stop() }})
 	require.ErrorIs(t, err, context.Canceled)
 	after, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Equal(t, parked, after)
-	done, err := fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress)
+	done, err := rebuild.Log(t.Context(), w.DB, world.View(t, "runs"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 	require.Equal(t, 1, done.Parked)
 
 	_, err = w.DB.Exec(t.Context(), `update events set data = $2::json where workspace_id = $1 and seq = 1`, workspace, kept)
 	require.NoError(t, err)
-	done, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress)
+	done, err = rebuild.Log(t.Context(), w.DB, world.View(t, "runs"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 	require.Len(t, world.Dump(t, w.DB, "runs"), 1)
 	require.Zero(t, done.Parked)
@@ -57,7 +58,7 @@ func TestRebuildOfLogSetsBackCheckpointBeyondHead(t *testing.T) {
 	_, err := w.DB.Exec(t.Context(), `update checkpoints set seq = 9 where view = 'runs' and workspace_id = $1`, workspace)
 	require.NoError(t, err)
 	require.NotEmpty(t, world.Compare(t, w.DB, workspace).Differences)
-	_, err = fold.RebuildLog(t.Context(), w.DB, world.View(t, "runs"), workspace, world.IgnoreProgress)
+	_, err = rebuild.Log(t.Context(), w.DB, world.View(t, "runs"), workspace, rebuild.Options{})
 	require.NoError(t, err)
 	require.Empty(t, world.Compare(t, w.DB, workspace).Differences)
 }

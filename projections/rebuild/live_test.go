@@ -1,6 +1,6 @@
 //go:build !race
 
-package fold_test
+package rebuild_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -39,11 +39,11 @@ func TestRebuiltViewEqualsLiveView(t *testing.T) {
 					world.Rebuild(t, w.DB, v)
 					require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
 				}
-				_, err := fold.RebuildIn(t.Context(), w.DB, v, 2, 60, world.IgnoreProgress) // a log takes several transactions
+				_, err := rebuild.RebuildIn(t.Context(), w.DB, v, 2, 60, world.IgnoreProgress) // a log takes several transactions
 				require.NoError(t, err)
 				require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())
 				for _, workspace := range workspaces {
-					_, err := fold.RebuildLogIn(t.Context(), w.DB, v, workspace, 60)
+					_, err := rebuild.RebuildLogIn(t.Context(), w.DB, v, workspace, 60)
 					require.NoError(t, err)
 				}
 				require.Equal(t, live[v.Name()], world.Dump(t, w.DB, v.Name()), v.Name())

@@ -1,18 +1,16 @@
 //go:build !race
 
-package fold_test
+package rebuild_test
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
-	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -31,10 +29,10 @@ func TestRebuildFailsOnMissingEvent(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), world.Limit)
 				defer cancel()
 				for how, err := range map[string]error{
-					"all":               world.Err(fold.Rebuild(ctx, w.DB, v, world.IgnoreProgress)),
-					"all, in parts":     world.Err(fold.RebuildIn(ctx, w.DB, v, 1, 2, world.IgnoreProgress)),
-					"one log":           world.Err(fold.RebuildLog(ctx, w.DB, v, workspace, world.IgnoreProgress)),
-					"one log, in parts": world.Err(fold.RebuildLogIn(ctx, w.DB, v, workspace, 2)),
+					"all":               world.Err(world.RebuildView(ctx, w.DB, v, world.IgnoreProgress)),
+					"all, in parts":     world.Err(rebuild.RebuildIn(ctx, w.DB, v, 1, 2, world.IgnoreProgress)),
+					"one log":           world.Err(rebuild.Log(ctx, w.DB, v, workspace, rebuild.Options{})),
+					"one log, in parts": world.Err(rebuild.RebuildLogIn(ctx, w.DB, v, workspace, 2)),
 				} {
 					require.ErrorContains(t, err, workspace.String(), how)
 					require.ErrorContains(t, err, fmt.Sprintf("event %d is missing", seq), how)
@@ -53,7 +51,7 @@ func TestRebuildFailsWhenHeadMovesWithoutEvent(t *testing.T) {
 	w.QueueRun(t, workspace)
 	w.CaughtUp(t)
 	want := world.Dump(t, w.DB, "runs")
-	err := world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "runs"), func(int64, int64) {
+	err := world.Err(world.RebuildView(t.Context(), w.DB, world.View(t, "runs"), func(int64, int64) {
 		_, err := w.DB.Exec(t.Context(), `update logs set head = 2 where workspace_id = $1`, workspace)
 		require.NoError(t, err)
 	}))
@@ -70,26 +68,4 @@ func logWithMissingEvent(t *testing.T, w *world.World, seq int64) events.ID {
 	_, err := w.DB.Exec(t.Context(), `delete from events where workspace_id = $1 and seq = $2`, workspace, seq)
 	require.NoError(t, err)
 	return workspace
-}
-
-// A follower reports missing events at the end of a log, instead of waiting for ever.
-func TestFollowerReportsMissingTail(t *testing.T) {
-	t.Parallel()
-	w := world.NewSilent(t)
-	workspace := logWithMissingEvent(t, w, 5)
-	said := make(logLines, 100)
-	f := fold.NewFollower(w.DB, projections.Followed(), func(view string) bool { return view == "runs" },
-		slog.New(slog.NewTextHandler(said, nil)))
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f.Run(ctx)
-	}()
-	defer func() {
-		stop()
-		<-done
-	}()
-	said.await(t, "following failed", workspace.String(), "event 5 is missing")
-	world.Await(t, f, "runs", workspace, 4)
 }

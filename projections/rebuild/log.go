@@ -1,4 +1,4 @@
-package fold
+package rebuild
 
 import (
 	"context"
@@ -10,34 +10,29 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/projections/fold"
 )
 
-// RebuildLog rebuilds the rows of one workspace while reads and writes go on. It folds the log
+// Log rebuilds the rows of one workspace while reads and writes go on. It folds the log
 // into a temporary table and then replaces the rows of the view. During the replacement a followed
 // view does not process this log; for an inline view, nothing can be appended to it. Parked events
 // are tried again.
-func RebuildLog(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID,
-	progress func(done, total int64)) (RebuildResult, error) {
-	return rebuildLogIn(ctx, db, v, workspace, foldLimits, progress)
-}
-
-func rebuildLogIn(ctx context.Context, db *pgxpool.Pool, v View, workspace events.ID, l limits,
-	progress func(done, total int64)) (RebuildResult, error) {
-	r := newRebuild(db, v, "__log", l, progress)
-	if err := r.runLog(ctx, workspace); err != nil {
-		return r.RebuildResult, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)
+func Log(ctx context.Context, db *pgxpool.Pool, v fold.View, workspace events.ID, o Options) (Result, error) {
+	r := newRebuild(db, v, "__log", &allViews{progress: o.Progress})
+	if err := r.runLog(ctx, workspace, o.limits); err != nil {
+		return r.Result, fmt.Errorf("rebuild %s of %s: %w", v.Name(), workspace, err)
 	}
-	return r.RebuildResult, nil
+	return r.Result, nil
 }
 
-func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
+func (r *rebuild) runLog(ctx context.Context, workspace events.ID, l limits) error {
 	conn, err := r.db.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	err = conn.QueryRow(ctx, `select coalesce((select head from logs where workspace_id = $1), 0)`, workspace).Scan(&r.total)
-	if err != nil || r.total == 0 {
+	err = conn.QueryRow(ctx, `select coalesce((select head from logs where workspace_id = $1), 0)`, workspace).Scan(&r.all.total)
+	if err != nil || r.all.total == 0 {
 		return err
 	}
 	// Temporary tables belong to this connection and are dropped with it.
@@ -48,12 +43,10 @@ func (r *rebuild) runLog(ctx context.Context, workspace events.ID) error {
 		}
 		defer conn.Exec(context.WithoutCancel(ctx), `drop table if exists `+table)
 	}
-	r.target = conn
-	log := []stretch{{workspace, 0, r.total}}
-	for _, plan := range []func([]stretch) []chunk{r.planBeginnings, r.planRest} {
-		if err := r.foldChunks(ctx, plan(log)); err != nil {
-			return err
-		}
+	p := newPass(r.db, conn, []*rebuild{r}, l)
+	whole, long := p.plan([]stretch{{workspace: workspace, to: r.all.total}})
+	if err := p.foldChunks(ctx, append(whole, long...)); err != nil {
+		return err
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.replaceLog(ctx, tx, workspace) })
 	if err != nil {
@@ -73,8 +66,10 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	if err != nil {
 		return err
 	}
-	if err := r.catchUpLog(ctx, tx, workspace, liveSeq); err != nil {
-		return err
+	if liveSeq > r.reached {
+		if err := r.foldOnto(ctx, tx, chunk{{workspace: workspace, from: r.reached, to: liveSeq}}); err != nil {
+			return err
+		}
 	}
 	var differ bool
 	sum := `select count(*), sum(hashtextextended(t::text, 0)) from %s t where workspace_id = $1`
@@ -83,7 +78,7 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	if err != nil {
 		return fmt.Errorf("compare with the live rows: %w", err)
 	}
-	if differ && liveSeq == r.positions[workspace] { // otherwise the live rows are only at another position
+	if differ && liveSeq == r.reached { // otherwise the live rows are only at another position
 		r.Differing = []events.ID{workspace}
 		if err := r.nameRows(ctx, tx, workspace); err != nil {
 			return err
@@ -99,16 +94,16 @@ func (r *rebuild) replaceLog(ctx context.Context, tx pgx.Tx, workspace events.ID
 	b.Queue(`insert into parked (workspace_id, view, seq, kind, error, at)
 		select workspace_id, $2, seq, kind, error, at from `+r.parkedIn+` where workspace_id = $1`, workspace, live)
 	if r.followed() {
-		follow.QueueMove(b, r.view.Name(), []store.Position{{Workspace: workspace, Seq: r.positions[workspace]}})
+		follow.QueueMove(b, r.view.Name(), []store.Position{{Workspace: workspace, Seq: r.reached}})
 	}
 	return tx.SendBatch(ctx, b).Close()
 }
 
 // lockRows keeps the rows of a workspace unchanged until tx ends, and returns their position. That of a followed view is
-// the head if its checkpoint is beyond: it was forged, or is of a history that a restore replaced.
+// the head if its checkpoint is beyond, of a history that a restore replaced.
 func (r *rebuild) lockRows(ctx context.Context, tx pgx.Tx, workspace events.ID) (seq int64, err error) {
 	if r.followed() {
-		if seq, err = lockCheckpoint(ctx, tx, r.view, workspace); err != nil {
+		if seq, err = fold.LockCheckpoint(ctx, tx, r.view, workspace); err != nil {
 			return 0, err
 		}
 		if err := tx.QueryRow(ctx, `select least($2, head) from logs where workspace_id = $1`, workspace, seq).Scan(&seq); err != nil {

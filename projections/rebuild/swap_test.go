@@ -1,6 +1,6 @@
 //go:build !race
 
-package fold
+package rebuild
 
 import (
 	"context"
@@ -11,26 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/projections/fold"
 	"svc/test/pgtest"
 )
 
 // workspaces is a view of a database without events.
-var workspaces = &Table[events.ID, struct {
+var workspaces = &fold.Table[events.ID, struct {
 	ID events.ID `db:"workspace_id"`
-}]{View: "workspaces", Updated: Inline, Key: "workspace_id", GlobalKey: true}
+}]{View: "workspaces", Updated: fold.Inline, Key: "workspace_id", GlobalKey: true}
 
 // A swap that takes too long is abandoned and leaves the view unchanged.
 func TestSlowSwapIsAbandoned(t *testing.T) {
 	t.Parallel()
 	ctx, db := t.Context(), pgtest.New(t)
-	r := newRebuild(db, workspaces, "__next", foldLimits, func(int64, int64) {})
-	r.target, r.resumable = db, true
+	r := newRebuild(db, workspaces, "__next", &allViews{})
+	r.resumable = true
 	conn, err := db.Acquire(ctx)
 	require.NoError(t, err)
 	defer conn.Release()
 	require.NoError(t, r.lock(ctx, conn.Conn()))
 	require.NoError(t, r.prepareTable(ctx, conn.Conn()))
-	require.NoError(t, r.fold(ctx))
+	require.NoError(t, newPass(db, db, []*rebuild{r}, limits{}).run(ctx))
 	indexes, err := r.createIndexes(ctx, nil)
 	require.NoError(t, err)
 	oid := func(table string) (oid int64) {
@@ -66,8 +67,8 @@ func TestVanishedRebuildReleasesItsLocks(t *testing.T) {
 		}))
 		return limit
 	}
-	r := newRebuild(db, workspaces, "__next", foldLimits, func(int64, int64) {})
-	r.target, r.resumable = db, true
+	r := newRebuild(db, workspaces, "__next", &allViews{})
+	r.resumable = true
 	conn, err := db.Acquire(ctx)
 	require.NoError(t, err)
 	defer conn.Release()
@@ -80,7 +81,7 @@ func TestVanishedRebuildReleasesItsLocks(t *testing.T) {
 	id := events.NewID(time.Unix(0, 0))
 	_, err = db.Exec(ctx, `insert into logs (workspace_id, head, last_at) values ($1, 0, now())`, id)
 	require.NoError(t, err)
-	r = newRebuild(db, workspaces, "__log", foldLimits, func(int64, int64) {})
+	r = newRebuild(db, workspaces, "__log", &allViews{})
 	require.Equal(t, "10s", limit(func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `create temp table workspaces__log (like workspaces including all) on commit drop`)
 		require.NoError(t, err)

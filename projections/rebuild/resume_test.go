@@ -1,6 +1,6 @@
 //go:build !race
 
-package fold_test
+package rebuild_test
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/rebuild"
 	"svc/test/world"
 )
 
@@ -33,7 +34,7 @@ func TestRebuildResumesAfterKill(t *testing.T) {
 	for _, v := range projections.All() {
 		want := world.Dump(t, w.DB, v.Name())
 		killRebuild(t, w, v)
-		r, err := fold.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+		r, err := rebuild.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 		require.NoError(t, err, v.Name())
 		keys := v.Name() == "global_keys" || v.Name() == "unique_keys" // their rebuild cannot be resumed
 		require.Equal(t, !keys, r.Resumed > 0, v.Name())
@@ -61,7 +62,7 @@ func killRebuild(t *testing.T, w *world.World, v fold.View) {
 		}
 	})
 	folded := 0
-	_, err := fold.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
+	_, err := rebuild.RebuildIn(t.Context(), victim, v, 1, 100, func(done, total int64) {
 		if folded++; folded == 4 {
 			killed.Store(true)
 			_, err := w.DB.Exec(t.Context(), `
@@ -92,7 +93,7 @@ func TestRebuildDoesNotResumeThatOfAnotherVersion(t *testing.T) {
 	tag, err := w.DB.Exec(t.Context(), `update rebuilds set version = '0.1.0'`)
 	require.NoError(t, err)
 	require.Positive(t, tag.RowsAffected())
-	r, err := fold.ResumeRebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
+	r, err := rebuild.ResumeRebuild(t.Context(), w.DB, world.View(t, "runs"), world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Zero(t, r.Resumed)
 	require.Equal(t, int64(8), r.Events)
@@ -121,14 +122,14 @@ func TestForgedRebuild(t *testing.T) {
 		}
 	}
 	forge()
-	r, err := fold.Rebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+	r, err := world.RebuildView(t.Context(), w.DB, v, world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Zero(t, r.Resumed)
 	require.Contains(t, r.Differing, p.Workspace)
 	require.Equal(t, want, world.Dump(t, w.DB, "members"))
 
 	forge()
-	r, err = fold.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
+	r, err = rebuild.ResumeRebuild(t.Context(), w.DB, v, world.IgnoreProgress)
 	require.NoError(t, err)
 	require.Positive(t, r.Resumed)
 	require.Empty(t, r.Differing)
@@ -142,7 +143,7 @@ func TestForgedRowsDuringRebuild(t *testing.T) {
 	p, err := w.NewPlayer(t.Context(), 1)
 	require.NoError(t, err)
 	require.NoError(t, p.Play(t.Context(), 20))
-	_, err = fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), func(int64, int64) {
+	_, err = world.RebuildView(t.Context(), w.DB, world.View(t, "members"), func(int64, int64) {
 		_, err := w.DB.Exec(t.Context(), `update members__next set email = 'eve@x'`)
 		require.NoError(t, err)
 	})

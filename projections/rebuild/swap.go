@@ -1,10 +1,9 @@
-package fold
+package rebuild
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -81,12 +80,12 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 		if err := r.nearlyCatchUp(ctx); err != nil {
 			return err
 		}
-		before, done := maps.Clone(r.positions), r.RebuildResult
-		err := pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, hold) })
+		before := r.Result
+		err := r.trySwap(ctx, indexes, hold)
 		if err == nil {
 			return nil
 		}
-		r.positions, r.RebuildResult = before, done // the transaction was rolled back
+		r.Result = before // the transaction was rolled back
 		pg, ok := errors.AsType[*pgconn.PgError](err)
 		switch {
 		case errors.Is(err, errHeldTooLong):
@@ -107,6 +106,10 @@ func (r *rebuild) swap(ctx context.Context, indexes []index) error {
 	}
 }
 
+func (r *rebuild) trySwap(ctx context.Context, indexes []index, hold time.Duration) error {
+	return pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error { return r.swapIn(ctx, tx, indexes, hold) })
+}
+
 // swapIn takes the locks and replaces the view in as few round trips as possible, because all other
 // users wait. It gives up after hold. Should the connection break or this host vanish, the timeouts
 // end the transaction on the server.
@@ -117,7 +120,9 @@ func (r *rebuild) swapIn(ctx context.Context, tx pgx.Tx, indexes []index, hold t
 	b.Queue(`lock table ` + live + ` in access exclusive mode`)
 	b.Queue(`lock table ` + r.nextTable + ` in access exclusive mode`)
 	// The advisory lock still being held proves that no other rebuild of this view has begun.
-	b.Queue(`select from pg_locks where locktype = 'advisory' and granted and pid = $1`, r.lockedBy).Exec(requireRows(1))
+	b.Queue(`
+		select from pg_locks where locktype = 'advisory' and granted and pid = $1
+		and objsubid = 1 and objid::bigint = hashtext($2)::bigint & 4294967295`, r.lockedBy, r.nextTable).Exec(requireRows(1))
 	b.Queue(fmt.Sprintf(`set local statement_timeout = %d`, 2*hold.Milliseconds()))
 	b.Queue(fmt.Sprintf(`set local idle_in_transaction_session_timeout = %d`, 2*hold.Milliseconds()))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {

@@ -1,4 +1,4 @@
-package fold_test
+package rebuild_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/projections"
-	"svc/projections/fold"
 	"svc/test/world"
 )
 
@@ -19,11 +18,11 @@ func TestRebuildsOfOneViewExcludeEachOther(t *testing.T) {
 	require.NoError(t, err)
 	members, asked := world.View(t, "members"), 0
 	want := world.Dump(t, w.DB, "members")
-	err = world.Err(fold.Rebuild(t.Context(), w.DB, members, func(int64, int64) {
+	err = world.Err(world.RebuildView(t.Context(), w.DB, members, func(int64, int64) {
 		asked++
-		err := world.Err(fold.Rebuild(t.Context(), w.DB, members, world.IgnoreProgress))
+		err := world.Err(world.RebuildView(t.Context(), w.DB, members, world.IgnoreProgress))
 		require.ErrorContains(t, err, "another rebuild of this view is under way")
-		err = world.Err(fold.Rebuild(t.Context(), world.Connect(t, w.URL), world.View(t, "users"), world.IgnoreProgress))
+		err = world.Err(world.RebuildView(t.Context(), world.Connect(t, w.URL), world.View(t, "users"), world.IgnoreProgress))
 		require.NoError(t, err, "of another view")
 	}))
 	require.NoError(t, err)
@@ -40,7 +39,7 @@ func TestRebuildReportsProgressToTheEnd(t *testing.T) {
 	require.NoError(t, p.Play(t.Context(), 50))
 	var head, last, steps int64
 	require.NoError(t, w.DB.QueryRow(t.Context(), `select sum(head)::bigint from logs`).Scan(&head))
-	require.NoError(t, world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "audit"), func(done, total int64) {
+	require.NoError(t, world.Err(world.RebuildView(t.Context(), w.DB, world.View(t, "audit"), func(done, total int64) {
 		require.Greater(t, done, last)
 		require.Equal(t, head, total)
 		last = done
@@ -69,7 +68,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 			require.Equal(t, wantShape, describeTable(t, w.DB, v.Name()))
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		untouched(world.Err(fold.Rebuild(ctx, w.DB, v, func(int64, int64) { cancel() }))) // while it folds
+		untouched(world.Err(world.RebuildView(ctx, w.DB, v, func(int64, int64) { cancel() }))) // while it folds
 
 		ctx, cancel = context.WithCancel(t.Context())
 		holder, err := w.DB.Begin(t.Context())
@@ -78,7 +77,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 		_, err = holder.Exec(t.Context(), `select from `+v.Name()+` limit 1`) // keeps the table from being replaced
 		require.NoError(t, err)
 		done := make(chan error, 1)
-		go func() { done <- world.Err(fold.Rebuild(ctx, w.DB, v, world.IgnoreProgress)) }()
+		go func() { done <- world.Err(world.RebuildView(ctx, w.DB, v, world.IgnoreProgress)) }()
 		require.Eventually(t, func() bool { return waitsFor(t, w, v.Name()) }, world.Limit, 2*time.Millisecond)
 		cancel() // while it waits for the table
 		select {
@@ -91,7 +90,7 @@ func TestCancelledRebuildLeavesNothingBehind(t *testing.T) {
 	}
 	for _, after := range []time.Duration{0, 200, 500, 1000, 2000, 4000, 8000, 16000} { // at whatever moment that is
 		ctx, cancel := context.WithTimeout(t.Context(), after*time.Microsecond)
-		_ = world.Err(fold.Rebuild(ctx, w.DB, world.View(t, "members"), world.IgnoreProgress)) // it may have been done by then
+		_ = world.Err(world.RebuildView(ctx, w.DB, world.View(t, "members"), world.IgnoreProgress)) // it may have been done by then
 		cancel()
 		requireNothingLeft(t, w.DB)
 		require.Equal(t, want["members"], world.Dump(t, w.DB, "members"))
@@ -126,7 +125,7 @@ func TestRebuildRetriesDuringLongRead(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		done <- world.Err(fold.Rebuild(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress))
+		done <- world.Err(world.RebuildView(t.Context(), w.DB, world.View(t, "members"), world.IgnoreProgress))
 	}()
 	require.Eventually(t, func() bool { return waitsFor(t, w, "members") }, world.Limit, 2*time.Millisecond)
 	require.Eventually(t, func() bool { return !waitsFor(t, w, "members") }, world.Limit, time.Millisecond) // it gave way
