@@ -46,11 +46,7 @@ func (h *Handler) AnswerDecision(ctx context.Context, c AnswerDecision) (Result,
 // allowApprover refuses the person who queued the issue of a run if its repository wants somebody else to approve.
 func allowApprover(w *work.Unit, run *aggregates.Run) error {
 	repo, _ := run.Issue()
-	var notQueuer bool
-	err := work.Inspect(w, repo.ID, func(r *aggregates.Repo) error {
-		notQueuer = r.Settings().ApproverNotQueue
-		return nil
-	})
+	notQueuer, err := factOf(w, repo.ID, func(r *aggregates.Repo) bool { return r.Settings().ApproverNotQueue })
 	if err != nil {
 		return err
 	}

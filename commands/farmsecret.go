@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 
 	"svc/aggregates"
 	"svc/commands/work"
@@ -63,15 +62,6 @@ func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (don
 		return secrets.Remove(c.Name)
 	}))
 	return done, former, err
-}
-
-// FarmSecretValues returns the vault's ids of the values of all secrets of a workspace, by name.
-func (h *Handler) FarmSecretValues(ctx context.Context, workspace events.ID) (values map[string]events.ID, err error) {
-	err = read(ctx, h, workspace, events.FarmSecretStream, func(s *aggregates.FarmSecrets) { values = s.Values() })
-	if err != nil {
-		return nil, fmt.Errorf("look up the values of secrets of %s: %w", workspace, err)
-	}
-	return values, nil
 }
 
 // onFarmSecrets is work.On for a workspace's secrets of jobs, for people who may manage them.

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"svc/aggregates"
@@ -81,11 +80,11 @@ func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 			return err
 		}
 		if prepared == nil {
-			spec, err := builtSpec(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
+			job, err := readJob(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
 			if err != nil {
 				return err
 			}
-			submit, err := c.Prepare(w.Context(), spec)
+			submit, err := c.Prepare(w.Context(), job.spec)
 			if err != nil {
 				return err
 			}
@@ -93,33 +92,6 @@ func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 		}
 		return submitJob(*prepared, c.Job)(w)
 	}))
-}
-
-// builtSpec returns the specification of a job, which has been submitted, with the commit that it has built.
-func builtSpec(ctx context.Context, from events.Streams, workspace, job events.ID) (events.JobSpec, error) {
-	var spec events.JobSpec
-	for r, err := range events.ReadStream(ctx, from, workspace, job) {
-		if err != nil {
-			return spec, fmt.Errorf("load job %s: %w", job, err)
-		}
-		spec = specAfter(spec, r.Event)
-	}
-	return spec, nil
-}
-
-// specAfter returns the specification of a job after one of its events: the submission, or the report that says which
-// commit its ref is.
-func specAfter(spec events.JobSpec, e events.Event) events.JobSpec {
-	switch e := e.(type) {
-	case events.JobSubmitted:
-		return e.Spec
-	case events.JobCheckedOut:
-		if spec.Repo != nil && spec.Repo.Commit == "" {
-			repo := *spec.Repo
-			repo.Commit, spec.Repo = e.Commit, &repo
-		}
-	}
-	return spec
 }
 
 // namedRepo returns a spec whose repository, if it has one, has a name.
@@ -232,10 +204,9 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 
 // boundedRunner returns a runner whose number of jobs is limited, or nil if it is not.
 func boundedRunner(w *work.Unit, id events.ID) (*aggregates.Runner, error) {
-	var bounded bool
-	err := work.Inspect(w, id, func(r *aggregates.Runner) error {
-		_, bounded = r.JobsLeft()
-		return nil
+	bounded, err := factOf(w, id, func(r *aggregates.Runner) bool {
+		_, bounded := r.JobsLeft()
+		return bounded
 	})
 	if err != nil || !bounded {
 		return nil, err
@@ -286,15 +257,6 @@ func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) 
 	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 		return j.TimeOut(w.Now, c.Silent)
 	}))
-}
-
-// OpenJobLogs returns the epochs of a job that are over and whose logs are not final, as the log says.
-func (h *Handler) OpenJobLogs(ctx context.Context, workspace, job events.ID) (epochs []int, err error) {
-	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { epochs = j.OpenLogs() })
-	if err != nil {
-		return nil, fmt.Errorf("look up the logs of job %s: %w", job, err)
-	}
-	return epochs, nil
 }
 
 // SealJobLog records that the log of an epoch is final, and whether it is what the runner has sent.

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"svc/aggregates"
@@ -79,24 +78,4 @@ func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Resul
 	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
 		return unlessAppended(w, c.Job, events.JobArtifactStored{}.Kind(), c.StoredBy, j.RemoveArtifacts)
 	}))
-}
-
-// unlessAppended returns what decide decides, or no event if one of a kind was appended to a stream after a time. That
-// is the time in the event's id: the times of rows, and the column at of the log, are not authenticated.
-func unlessAppended(
-	w *work.Unit, stream events.ID, kind string, after time.Time, decide func() ([]events.Event, error),
-) ([]events.Event, error) {
-	decided, err := decide()
-	if err != nil || len(decided) == 0 {
-		return nil, err
-	}
-	for r, err := range events.ReadStream(w.Context(), w.Streams, w.Meta.Workspace, stream) {
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("load %s: %w", stream, err)
-		case r.Event.Kind() == kind && r.ID.Time().After(after):
-			return nil, nil
-		}
-	}
-	return decided, nil
 }

@@ -78,23 +78,15 @@ func dropJob(w *work.Unit, id events.ID) error {
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service
 // itself submitted it may run until the workspace is deleted.
 func submitterMayRun(w *work.Unit, job events.ID) (may bool, err error) {
-	var by events.Actor
-	err = work.Inspect(w, job, func(j *aggregates.Job) error {
-		by = j.Submitter()
-		return nil
-	})
+	by, err := factOf(w, job, (*aggregates.Job).Submitter)
 	if err != nil {
 		return false, err
 	}
-	err = work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
-		may = !ws.Deleted() && (by.Type != events.ByUser || ws.Allow(by.ID, events.RunJobs) == nil)
-		return nil
+	may, err = factOf(w, w.Meta.Workspace, func(ws *aggregates.Workspace) bool {
+		return !ws.Deleted() && (by.Type != events.ByUser || ws.Allow(by.ID, events.RunJobs) == nil)
 	})
 	if err == nil && may && by.Type == events.ByService {
-		err = work.Inspect(w, by.ID, func(a *aggregates.ServiceAccount) error {
-			may = a.May(events.SubmitJobs)
-			return nil
-		})
+		may, err = factOf(w, by.ID, func(a *aggregates.ServiceAccount) bool { return a.May(events.SubmitJobs) })
 	}
 	return may, err
 }

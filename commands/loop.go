@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,20 +17,6 @@ var (
 	ErrLaneTaken = fault.New(fault.Conflict, "lane_taken", "Another run is merging into this branch.")
 )
 
-// Progress returns what is known of a run, as the log says. Its status is "" if there is no such run.
-func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *aggregates.Progress, err error) {
-	err = h.Read(ctx, workspace, func(w *work.Unit) error {
-		return work.Inspect(w, run, func(r *aggregates.Run) error {
-			p = new(r.Progress(run, w.VersionOf(run)))
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load run %s: %w", run, err)
-	}
-	return p, nil
-}
-
 // StartRun gives a queued run its places among the active runs of the workspace and of the repository. After is as
 // in [RecordRun].
 type StartRun struct {
@@ -43,10 +28,7 @@ type StartRun struct {
 
 // StartRun refuses a place that another run has.
 func (h *Handler) StartRun(ctx context.Context, c StartRun) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
-		if err := requireVersion(w, c.Run, c.After); err != nil {
-			return nil, err
-		}
+	return h.Execute(ctx, c.Meta, c, onRunAt(c.Run, c.After, func(_ *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		return run.Record(
 			events.RunStarted{Slot: c.Slot, RepoSlot: c.RepoSlot},
 			events.RunStageEntered{Stage: events.StageAnalyze, Attempt: 1},
@@ -63,10 +45,7 @@ type EnterLane struct {
 
 // EnterLane refuses the turn while another run has it.
 func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
-		if err := requireVersion(w, c.Run, c.After); err != nil {
-			return nil, err
-		}
+	return h.Execute(ctx, c.Meta, c, onRunAt(c.Run, c.After, func(_ *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		p := run.Progress(c.Run, 0)
 		if p.Base == nil {
 			return nil, aggregates.ErrRunOutOfStep
@@ -114,11 +93,7 @@ func (c RetryRun) denial() events.CommandDenied { return denialOf(events.RunQueu
 // issues.
 func (h *Handler) RetryRun(ctx context.Context, c RetryRun) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, ifAllowed(events.QueueIssues, func(w *work.Unit) error {
-		var p aggregates.Progress
-		err := work.Inspect(w, c.Run, func(r *aggregates.Run) error {
-			p = r.Progress(c.Run, 0)
-			return nil
-		})
+		p, err := factOf(w, c.Run, func(r *aggregates.Run) aggregates.Progress { return r.Progress(c.Run, 0) })
 		switch {
 		case err != nil:
 			return err

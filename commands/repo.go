@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 
 	"svc/aggregates"
 	"svc/commands/work"
@@ -177,15 +176,6 @@ func (h *Handler) DisconnectRepo(ctx context.Context, c DisconnectRepo) (done Re
 		return r.Disconnect(c.Name)
 	}))
 	return done, former, err
-}
-
-// Repo returns a repository as the log says, whose events are authenticated: what jobs clone and what receives
-// credentials is never read from a view. It is not Known if there is none.
-func (h *Handler) Repo(ctx context.Context, workspace, id events.ID) (repo aggregates.Repo, err error) {
-	if err = read(ctx, h, workspace, id, func(r *aggregates.Repo) { repo = *r }); err != nil {
-		return aggregates.Repo{}, fmt.Errorf("load repository %s of %s: %w", id, workspace, err)
-	}
-	return repo, nil
 }
 
 // onRepo is work.On for a repository, for people who may manage repositories and for the service itself.

@@ -44,21 +44,19 @@ type RecordRun struct {
 // RecordRun refuses all facts if one is not possible after those before it, or if the run is not at
 // the version After. When the run ends, another run can take its issue, and its jobs are cancelled.
 func (h *Handler) RecordRun(ctx context.Context, c RecordRun) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
-		if err := requireVersion(w, c.Run, c.After); err != nil {
-			return nil, err
-		}
+	return h.Execute(ctx, c.Meta, c, onRunAt(c.Run, c.After, func(_ *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		return run.Record(c.Facts...)
 	}))
 }
 
-// requireVersion refuses a command about a run whose stream, which was loaded, is not at a version.
-// 0 is any.
-func requireVersion(w *work.Unit, run events.ID, after int) error {
-	if after != 0 && w.VersionOf(run) != after {
-		return ErrRunMoved
-	}
-	return nil
+// onRunAt is onRun for a run at a version; 0 is any. It refuses others.
+func onRunAt(id events.ID, after int, decide func(*work.Unit, *aggregates.Run) ([]events.Event, error)) work.Decide {
+	return onRun(id, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		if after != 0 && w.VersionOf(id) != after {
+			return nil, ErrRunMoved
+		}
+		return decide(w, run)
+	})
 }
 
 // QueueIssue puts an issue in the queue at a person's request. IssueNumber is the code
@@ -154,29 +152,10 @@ func nextIssue(w *work.Unit, repo events.ID, largest LargestNumber) (int, error)
 	return n, nil
 }
 
-// IssueOf returns the issue of a run and its repository, as the first event of the run says. Both are zero if there is
-// no such run. It is read from the log, which authenticates its events, because jobs clone the repository that it names.
-func (h *Handler) IssueOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
-	return issueOf(ctx, h.log, workspace, run)
-}
-
 func issueOfIn(w *work.Unit) IssueOf {
 	return func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
 		return issueOf(ctx, w.Streams, workspace, run)
 	}
-}
-
-func issueOf(ctx context.Context, from events.Streams, workspace, run events.ID) (repo events.Repo, number int, err error) {
-	list, err := from.First(ctx, workspace, run)
-	if err != nil {
-		return repo, 0, fmt.Errorf("read the issue of run %s: %w", run, err)
-	}
-	for _, r := range list {
-		if e, ok := r.Event.(events.RunQueued); ok {
-			repo, number = e.Repo, e.IssueNumber
-		}
-	}
-	return repo, number, nil
 }
 
 // CancelRun stops a run at a person's request.

@@ -1,11 +1,9 @@
 package commands
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"time"
 
 	"svc/aggregates"
 	"svc/commands/work"
@@ -40,16 +38,13 @@ type StartRunJob struct {
 func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error) {
 	spec := namedRepo(c.Spec, c.RepoName)
 	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
-		err := onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
+		err := onRunAt(c.Run, c.After, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 			repo, _ := run.Issue()
 			switch {
 			case w.Meta.Actor != LoopOf(repo.ID):
 				return nil, fmt.Errorf("start job %s of run %s as %s: only the loop does", c.Request.Job, c.Run, w.Meta.Actor.Name)
 			case c.Request.Input != spec.InputSHA256:
 				return nil, fmt.Errorf("start job %s of run %s: its input is not the requested one", c.Request.Job, c.Run)
-			}
-			if err := requireVersion(w, c.Run, c.After); err != nil {
-				return nil, err
 			}
 			return run.Record(c.Request)
 		})(w)
@@ -89,90 +84,18 @@ type SettleRunJob struct {
 // the job was settled before. It refuses a job that the run did not request.
 func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
-		var closed bool
-		err := work.Inspect(w, c.Job, func(j *aggregates.Job) error {
-			closed = j.Closed()
-			return nil
-		})
-		if err != nil || !closed {
+		closed, err := factOf(w, c.Job, (*aggregates.Job).Closed)
+		if err != nil || !closed || run.Settled(c.Job) {
 			return nil, err
 		}
-		if run.Settled(c.Job) {
-			return nil, nil
-		}
-		end, err := jobEnd(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
+		job, err := readJob(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
 		if err != nil {
 			return nil, err
 		}
+		end := job.end
 		return run.Record(end, events.RunCostRecorded{
 			Key: "job/" + c.Job.String() + "/farm", Source: "farm", Quantity: end.ComputeMS,
 			Cents: int64(math.Round(float64(end.ComputeMS) * c.CentsPerMinute / 60_000)),
 		})
 	}))
-}
-
-// A RunJobState is how far a job is. Closed means that it has ended and nothing more comes of it.
-type RunJobState struct {
-	State  events.JobState // "" if there is no such job
-	Closed bool
-	Epoch  int // of its last lease, whose log it is; 0 if there was none
-}
-
-// RunJobState returns how far a job is, as the log says.
-func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (s RunJobState, err error) {
-	err = read(ctx, h, workspace, job, func(j *aggregates.Job) { s = RunJobState{j.State(), j.Closed(), j.Epoch()} })
-	if err != nil {
-		return s, fmt.Errorf("look up job %s: %w", job, err)
-	}
-	return s, nil
-}
-
-// jobEnd returns how a job ended. Its time on runners, of all attempts, is measured by the times in
-// the ids of its events: those of rows, and those that runners report, are not authenticated.
-func jobEnd(ctx context.Context, from events.Streams, workspace, job events.ID) (end events.RunJobSettled, err error) {
-	var state aggregates.Job
-	var began time.Time // of the attempt that runs; zero if none does
-	var asked string    // why it is being cancelled
-	end.Job = job
-	for r, err := range events.ReadStream(ctx, from, workspace, job) {
-		if err != nil {
-			return end, fmt.Errorf("load job %s: %w", job, err)
-		}
-		state.Apply(r.Event, r.Actor)
-		end.Reason, end.ExitCode = endReason(end, r.Event, asked)
-		switch e := r.Event.(type) {
-		case events.JobStarted:
-			began = r.ID.Time()
-		case events.JobCancelRequested:
-			asked = e.Reason
-		}
-		if !began.IsZero() && events.LeavesRunner([]events.Event{r.Event}) {
-			end.ComputeMS += max(0, r.ID.Time().Sub(began).Milliseconds())
-			began = time.Time{}
-		}
-	}
-	end.Status = string(state.State())
-	return end, nil
-}
-
-// endReason returns the reason and the exit code of a job's end after one more event. asked is why the
-// job was being cancelled, if it was: its runner reports only that.
-func endReason(end events.RunJobSettled, e events.Event, asked string) (reason string, exitCode *int) {
-	switch e := e.(type) {
-	case events.JobFinished:
-		return cmp.Or(asked, e.Reason), e.ExitCode
-	case events.JobCancelled:
-		return e.Reason, nil
-	case events.JobLost:
-		return e.Why(), nil
-	case events.JobArtifactsCompleted:
-		if e.FailsJob() {
-			return events.ArtifactMissing, end.ExitCode
-		}
-	case events.JobArtifactsAbandoned:
-		if e.FailsJob() {
-			return events.ArtifactMissing, end.ExitCode
-		}
-	}
-	return end.Reason, end.ExitCode
 }

@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"svc/aggregates"
-	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
 	"svc/input"
@@ -117,7 +117,8 @@ func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []holder, err e
 		}
 		first := false
 		if p.User == early { // for ever, also if the host is known since
-			if first, err = h.hasAccount(ctx, c, p, c.Account.WithoutHost()); err != nil {
+			first, err = look(ctx, h, p.Home, p.User, func(u *aggregates.User) bool { return u.HasAccount(c.Account.WithoutHost()) })
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -128,19 +129,6 @@ func (h *Handler) signsIn(ctx context.Context, c SignIn) (people []holder, err e
 		}
 	}
 	return people, nil
-}
-
-// hasAccount reports whether a person signs in by an account.
-func (h *Handler) hasAccount(ctx context.Context, c SignIn, p holder, account events.UserAccountLinked) (has bool, err error) {
-	m := c.Meta
-	m.Workspace = p.Home
-	_, err = h.Execute(ctx, m, c, func(w *work.Unit) error {
-		return work.Inspect(w, p.User, func(u *aggregates.User) error {
-			has = u.HasAccount(account)
-			return nil
-		})
-	})
-	return has, err
 }
 
 // signUp registers a person with a personal workspace. Its slug is the login or, if that is
@@ -217,16 +205,14 @@ func (h *Handler) profile(ctx context.Context, c SignIn, p *Person, holds func(*
 	case home != p.Home:
 		return "", "", fmt.Errorf("%w: home is %s", errWrongHolder, home)
 	}
-	_, err = h.Execute(ctx, p.Meta, c, func(w *work.Unit) error {
-		return work.Inspect(w, p.User, func(u *aggregates.User) error {
-			if !holds(u) {
-				return errWrongHolder
-			}
-			name, email = u.Name(), u.Emails()[0]
-			return u.SignIn(c.Account)
-		})
+	refusal, err := look(ctx, h, p.Home, p.User, func(u *aggregates.User) error {
+		if !holds(u) {
+			return errWrongHolder
+		}
+		name, email = u.Name(), u.Emails()[0]
+		return u.SignIn(c.Account)
 	})
-	return name, email, err
+	return name, email, cmp.Or(err, refusal)
 }
 
 // refreshTimeout is how long a sign-in waits for its updates of workspaces.

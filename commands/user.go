@@ -113,13 +113,3 @@ func (h *Handler) RefreshUser(ctx context.Context, c RefreshUser) (Result, error
 		return w.AddEvents(c.Actor.ID, list, err)
 	})
 }
-
-// VerifiedAddresses returns the verified addresses of a person, the primary one first, none if there is no such person.
-// home is their personal workspace. Unlike those of a session, nobody can change them by SQL.
-func (h *Handler) VerifiedAddresses(ctx context.Context, home, user events.ID) (list []string, err error) {
-	err = read(ctx, h, home, user, func(u *aggregates.User) { list = slices.Clone(u.Emails()) })
-	if err != nil {
-		return nil, fmt.Errorf("read verified addresses of %s: %w", user, err)
-	}
-	return list, nil
-}

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 
 	"svc/aggregates"
 	"svc/commands/work"
@@ -120,24 +119,6 @@ func (h *Handler) PurgeWorkspace(ctx context.Context, c PurgeWorkspace) (Result,
 // WorkspaceDeleted is the reason for ending what goes on in a deleted workspace.
 const WorkspaceDeleted = "workspace_deleted"
 
-// isDeleted reports whether the command's workspace was deleted.
-func isDeleted(w *work.Unit) (deleted bool, err error) {
-	err = work.Inspect(w, w.Meta.Workspace, func(ws *aggregates.Workspace) error {
-		deleted = ws.Deleted()
-		return nil
-	})
-	return deleted, err
-}
-
-// IsDeleted reports whether a workspace was deleted, as the log says.
-func (h *Handler) IsDeleted(ctx context.Context, workspace events.ID) (deleted bool, err error) {
-	err = read(ctx, h, workspace, workspace, func(ws *aggregates.Workspace) { deleted = ws.Deleted() })
-	if err != nil {
-		return false, fmt.Errorf("look up workspace %s: %w", workspace, err)
-	}
-	return deleted, nil
-}
-
 // StopRun stops a run of a deleted workspace.
 type StopRun struct {
 	Meta
@@ -147,7 +128,7 @@ type StopRun struct {
 // StopRun does nothing if the workspace was not deleted, or the run has ended.
 func (h *Handler) StopRun(ctx context.Context, c StopRun) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
-		deleted, err := isDeleted(w)
+		deleted, err := factOf(w, c.Workspace, (*aggregates.Workspace).Deleted)
 		if err != nil || !deleted {
 			return err
 		}
