@@ -5,7 +5,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
-	"svc/farm/dispatch"
+	"svc/farm/ingest"
 	"svc/metrics"
 	"svc/projections"
 	"svc/sessions"
@@ -23,7 +23,7 @@ type eventLog struct {
 func openLog(p parts, m *metrics.Metrics, log *slog.Logger) eventLog {
 	l := eventLog{gate: vault.NewGate(p.ring, p.db.Pool)}
 	l.hints = store.NewHints(p.db.Pool, p.db.direct, log, func(workspace events.ID) { p.followers.moved(workspace, 0) })
-	l.Store = store.New(p.db.Pool, append(projections.Inline(), sessions.Endings{}, dispatch.Leases{}), func(workspace events.ID, head int64) {
+	l.Store = store.New(p.db.Pool, append(projections.Inline(), sessions.Endings{}, ingest.Leases{}), func(workspace events.ID, head int64) {
 		p.followers.moved(workspace, head)
 		l.hints.Moved(workspace, head)
 	})

@@ -99,8 +99,8 @@ func (d *Dispatcher) recordDecline(ctx context.Context, workspace, runner events
 	return after, true, nil
 }
 
-// noteDecline records that the runner declined a job.
-func (c *connection) noteDecline(ctx context.Context, reason string) error {
+// NoteDecline records that the runner declined a job.
+func (c *connection) NoteDecline(ctx context.Context, reason string) error {
 	c.backoff.recording.Lock()
 	defer c.backoff.recording.Unlock()
 	after, counts, err := c.d.recordDecline(ctx, c.runner.Workspace, c.runner.ID, reason)
@@ -110,8 +110,8 @@ func (c *connection) noteDecline(ctx context.Context, reason string) error {
 	return err
 }
 
-// noteAccept records that the runner accepted a job, which ends its backoff.
-func (c *connection) noteAccept(ctx context.Context, job events.ID, epoch int) error {
+// NoteAccept records that the runner accepted a job, which ends its backoff.
+func (c *connection) NoteAccept(ctx context.Context, job events.ID, epoch int) error {
 	c.backoff.recording.Lock()
 	defer c.backoff.recording.Unlock()
 	before := c.backoff.set(declines{})
@@ -135,7 +135,7 @@ func (d *Dispatcher) forgetUnanswered(ctx context.Context, c *connection) error 
 	verdicts, err := d.verdicts(ctx, c.runner, c.slots.unanswered())
 	for k, v := range verdicts {
 		if v.word == wire.StopJob {
-			c.forget(k.job, k.epoch)
+			c.Forget(k.job, k.epoch)
 		}
 	}
 	return err

@@ -155,7 +155,7 @@ func (c *connection) closeFor(ctx context.Context, why error) {
 	if ctx.Err() == nil {
 		c.d.warn("handle a frame", why, "runner", c.runner.ID)
 	}
-	c.out.close(websocket.CloseTryAgainLater, "try again")
+	c.Retry()
 }
 
 // end closes the connection, and tells the runner first what it did wrong, if it did.
@@ -194,24 +194,35 @@ func (c *connection) freeSlots() (u slotUsage, free int) {
 	return u, c.backoff.limit(u, c.d.Now())
 }
 
-// forget removes a job that the runner no longer holds, and wakes the farm.
-func (c *connection) forget(job events.ID, epoch int) {
+// Forget removes a job that the runner no longer holds, and wakes the farm.
+func (c *connection) Forget(job events.ID, epoch int) {
 	if c.slots.forget(job, epoch) {
 		c.farm.nudge()
 	}
 }
 
-// stop tells the runner that a job is not its own. A runner that ignores this too often is
+// Stop tells the runner that a job is not its own. A runner that ignores this too often is
 // disconnected.
-func (c *connection) stop(job events.ID, epoch int, why string) {
+func (c *connection) Stop(job events.ID, epoch int, why string) {
 	c.d.counts.stops.Add(1)
-	c.forget(job, epoch)
+	c.Forget(job, epoch)
 	if c.stops.Add(1) > maxStops {
 		c.end(&ending{wire.CloseFlood, wire.CodeFlood, "too many messages of jobs that are not the runner's"})
 		return
 	}
 	c.send(wire.Stop{Reason: why}, job, epoch)
 }
+
+// Acknowledge tells the runner that its messages of a job up to a number are stored.
+func (c *connection) Acknowledge(job events.ID, epoch int, upto int64) {
+	c.send(wire.Ack{Upto: upto}, job, epoch)
+}
+
+// Malformed closes the connection because of what a message says.
+func (c *connection) Malformed(err error) { c.end(malformed(err)) }
+
+// Retry closes the connection, so that the runner sends again what was not acknowledged.
+func (c *connection) Retry() { c.out.close(websocket.CloseTryAgainLater, "try again") }
 
 // maxStops is how many stop messages a connection gets before it is closed for flooding. Of each
 // job that the runner holds, a whole window of messages may still be in flight.

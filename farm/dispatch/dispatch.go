@@ -15,6 +15,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/events/feed"
+	"svc/farm/ingest"
 	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/fault"
@@ -90,7 +91,7 @@ type Dispatcher struct {
 	Config
 	ctx           context.Context // for the work of connections; cancelled after the last of them has ended
 	cancel        context.CancelFunc
-	ingest        *ingest
+	ingest        *ingest.Ingest
 	heartbeats    *heartbeatWriter
 	counts        counts
 	announcements announceLimiter
@@ -123,7 +124,11 @@ func New(c Config) *Dispatcher {
 		Config: c, farms: map[events.ID]*farm{}, stopping: make(chan struct{}), announcements: newAnnounceLimiter(c.MaxConnections),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.ingest, d.heartbeats = newIngest(d), newHeartbeatWriter(d)
+	d.ingest = ingest.New(d.ctx, ingest.Config{
+		DB: c.DB, Commands: c.Commands, Logs: c.Logs, CountLog: c.CountLog, Warn: d.warn,
+		Acknowledged: &d.counts.acknowledged, Duplicates: &d.counts.duplicates,
+	})
+	d.heartbeats = newHeartbeatWriter(d)
 	return d
 }
 
@@ -203,7 +208,7 @@ func (d *Dispatcher) close() {
 		}
 		<-ended
 	}
-	d.ingest.close()
+	d.ingest.Close()
 	d.cancel()
 	d.working.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/events"
+	"svc/farm/ingest"
 )
 
 // SweepExcept sweeps once, as if the steps of these jobs and runners had just failed.
@@ -21,14 +22,18 @@ type Chunk struct {
 	Data        string
 }
 
+// A silent connection takes acknowledgements.
+type silent struct{ ingest.Connection }
+
+func (silent) Acknowledge(events.ID, int, int64) {}
+
 // WriteChunks stores chunks that a runner has sent of first attempts, in one transaction.
 func (d *Dispatcher) WriteChunks(ctx context.Context, r Runner, chunks ...Chunk) error {
-	var list []*item
+	var list []*ingest.Item
 	for _, k := range chunks {
-		list = append(list, &item{
-			c: &connection{d: d, runner: r}, job: k.Job, epoch: 1, seq: k.Seq, at: d.Now(), offset: k.Offset, data: []byte(k.Data),
+		list = append(list, &ingest.Item{
+			From: silent{}, Meta: r.Meta(), Runner: r.ID, Job: k.Job, Epoch: 1, Seq: k.Seq, At: d.Now(), Offset: k.Offset, Data: []byte(k.Data),
 		})
 	}
-	_, err := d.ingest.writeChunks(ctx, list)
-	return err
+	return d.ingest.StoreChunks(ctx, list)
 }

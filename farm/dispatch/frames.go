@@ -8,6 +8,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/farm/ingest"
 	"svc/farm/wire"
 )
 
@@ -46,9 +47,9 @@ func (c *connection) handleChunk(ctx context.Context, frame []byte) error {
 	if !c.presence.isGreeted() {
 		return malformed(fmt.Errorf("%w: hello comes first", wire.ErrFrame))
 	}
-	return c.putNumbered(ctx, &item{
-		job: events.ID(chunk.Job), epoch: chunk.Epoch, seq: chunk.Seq, at: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), offset: chunk.Offset,
-		truncated: chunk.Flags&wire.Truncated != 0, data: chunk.Data,
+	return c.putNumbered(ctx, &ingest.Item{
+		Job: events.ID(chunk.Job), Epoch: chunk.Epoch, Seq: chunk.Seq, At: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), Offset: chunk.Offset,
+		Truncated: chunk.Flags&wire.Truncated != 0, Data: chunk.Data,
 	})
 }
 
@@ -60,18 +61,19 @@ func (c *connection) handleJobMessage(ctx context.Context, e wire.Envelope) erro
 	case e.Epoch < 1 || e.Epoch > 1<<30:
 		return malformed(fmt.Errorf("%w: %s without an epoch", wire.ErrFrame, e.Type))
 	}
-	it := &item{c: c, job: job, epoch: e.Epoch, seq: e.Seq}
+	it := &ingest.Item{Job: job, Epoch: e.Epoch, Seq: e.Seq}
 	switch e.Type {
 	case wire.TypeAccept:
-		it.accept = true
-		return c.d.ingest.put(ctx, it)
+		it.Accept = true
+		return c.store(ctx, it)
 	case wire.TypeDecline:
 		body, err := wire.Read[wire.Decline](e)
 		if err != nil {
 			return malformed(err)
 		}
-		it.decline = declineReason(body.Reason)
-		return c.d.ingest.put(ctx, it)
+		it.Decline = declineReason(body.Reason)
+		c.slots.markDeclined(job, e.Epoch)
+		return c.store(ctx, it)
 	}
 	if e.Seq < 1 {
 		return malformed(fmt.Errorf("%w: an event without a number", wire.ErrFrame))
@@ -80,7 +82,7 @@ func (c *connection) handleJobMessage(ctx context.Context, e wire.Envelope) erro
 	if err != nil {
 		return malformed(err)
 	}
-	if it.report, err = reportOf(e, body); err != nil {
+	if it.Report, err = ingest.ReportOf(e, body); err != nil {
 		return malformed(err)
 	}
 	return c.putNumbered(ctx, it)
@@ -88,20 +90,25 @@ func (c *connection) handleJobMessage(ctx context.Context, e wire.Envelope) erro
 
 // putNumbered queues a numbered message for storage. A message after a gap is dropped, and the gap
 // reported.
-func (c *connection) putNumbered(ctx context.Context, it *item) error {
-	gap := c.slots.checkSeq(it.job, it.epoch, it.seq)
+func (c *connection) putNumbered(ctx context.Context, it *ingest.Item) error {
+	gap := c.slots.checkSeq(it.Job, it.Epoch, it.Seq)
 	if gap > 0 {
-		c.sendGap(it.job, it.epoch, gap)
+		c.Gap(it.Job, it.Epoch, gap)
 	}
 	if gap != 0 {
 		return nil
 	}
-	it.c = c
-	return c.d.ingest.put(ctx, it)
+	return c.store(ctx, it)
 }
 
-// sendGap tells the runner which number is expected next.
-func (c *connection) sendGap(job events.ID, epoch int, expected int64) {
+// store queues a message for storage.
+func (c *connection) store(ctx context.Context, it *ingest.Item) error {
+	it.From, it.Runner, it.Meta = c, c.runner.ID, c.runner.Meta()
+	return c.d.ingest.Put(ctx, it)
+}
+
+// Gap tells the runner which number is expected next.
+func (c *connection) Gap(job events.ID, epoch int, expected int64) {
 	c.send(wire.Error{Code: wire.CodeGap, Message: "a number is missing", Expected: expected}, job, epoch)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"svc/aggregates"
 	"svc/events"
+	"svc/farm/ingest"
 	"svc/farm/wire"
 )
 
@@ -157,7 +158,7 @@ func (h *heartbeatWriter) storePresence(ctx context.Context, beats []*heartbeat)
 
 // A renewal is a request of a runner to renew one lease.
 type renewal struct {
-	leaseKey
+	ingest.LeaseKey
 	epoch  int
 	runner events.ID
 }
@@ -169,7 +170,7 @@ func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (
 	newest := map[renewal]time.Time{}
 	for _, b := range beats {
 		for _, k := range b.held {
-			r := renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID}
+			r := renewal{ingest.LeaseKey{Workspace: b.c.runner.Workspace, Job: k.job}, k.epoch, b.c.runner.ID}
 			if b.at.After(newest[r]) {
 				newest[r] = b.at
 			}
@@ -182,8 +183,8 @@ func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (
 	var workspaces, jobs, runners []events.ID
 	var epochs []int
 	var at []time.Time
-	for _, r := range slices.SortedFunc(maps.Keys(newest), func(a, b renewal) int { return a.compare(b.leaseKey) }) {
-		workspaces, jobs, runners = append(workspaces, r.workspace), append(jobs, r.job), append(runners, r.runner)
+	for _, r := range slices.SortedFunc(maps.Keys(newest), func(a, b renewal) int { return a.Compare(b.LeaseKey) }) {
+		workspaces, jobs, runners = append(workspaces, r.Workspace), append(jobs, r.Job), append(runners, r.runner)
 		epochs, at = append(epochs, r.epoch), append(at, newest[r])
 	}
 	rows, _ := h.d.DB.Query(ctx, `
@@ -199,7 +200,7 @@ func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (
 		where l.workspace_id = locked.workspace_id and l.job_id = locked.job_id
 		returning l.workspace_id, l.job_id, l.epoch, l.runner_id`, workspaces, jobs, epochs, runners, at, h.d.LeaseTime)
 	var k renewal
-	_, err := pgx.ForEachRow(rows, []any{&k.workspace, &k.job, &k.epoch, &k.runner}, func() error { out[k] = true; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&k.Workspace, &k.Job, &k.epoch, &k.runner}, func() error { out[k] = true; return nil })
 	return out, err
 }
 
@@ -207,7 +208,7 @@ func (h *heartbeatWriter) renewLeases(ctx context.Context, beats []*heartbeat) (
 func (h *heartbeatWriter) answer(ctx context.Context, b *heartbeat, renewed map[renewal]bool) error {
 	var notRenewed []heldJob
 	for _, k := range b.held {
-		if !renewed[renewal{leaseKey{b.c.runner.Workspace, k.job}, k.epoch, b.c.runner.ID}] {
+		if !renewed[renewal{ingest.LeaseKey{Workspace: b.c.runner.Workspace, Job: k.job}, k.epoch, b.c.runner.ID}] {
 			notRenewed = append(notRenewed, k)
 		}
 	}
@@ -223,7 +224,7 @@ func (h *heartbeatWriter) answer(ctx context.Context, b *heartbeat, renewed map[
 		}
 		ack.Held = append(ack.Held, v.toWire(k))
 		if v.word == wire.StopJob {
-			b.c.forget(k.job, k.epoch)
+			b.c.Forget(k.job, k.epoch)
 		}
 	}
 	b.c.noteFreeSlots(b.body.Free, len(b.held), b.at)

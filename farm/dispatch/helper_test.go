@@ -22,6 +22,7 @@ import (
 	"svc/events/store"
 	"svc/farm/certificate"
 	"svc/farm/dispatch"
+	"svc/farm/ingest"
 	"svc/farm/joblog"
 	"svc/farm/secrets"
 	"svc/projections"
@@ -120,7 +121,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	r := &replica{logs: joblog.New(db, quiet)}
 	live := feed.New(db, quiet)
 	hints := store.NewHints(db, db.Config().ConnConfig, quiet, func(workspace events.ID) { live.Moved(workspace, 0) })
-	r.log = store.New(db, append(projections.Inline(), dispatch.Leases{}), func(workspace events.ID, head int64) {
+	r.log = store.New(db, append(projections.Inline(), ingest.Leases{}), func(workspace events.ID, head int64) {
 		live.Moved(workspace, head)
 		hints.Moved(workspace, head)
 	})

@@ -23,7 +23,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/certificate"
-	"svc/farm/dispatch"
+	"svc/farm/ingest"
 	"svc/farm/wire"
 	"svc/vault"
 )
@@ -40,7 +40,7 @@ type farm struct {
 
 // newFarm returns a farm on a database. moved is called after each append.
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
-	f := &farm{db: db, log: newLog(db, moved, dispatch.Leases{}), authorities: map[events.ID]*certificate.Authority{}}
+	f := &farm{db: db, log: newLog(db, moved, ingest.Leases{}), authorities: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
 	return f
 }

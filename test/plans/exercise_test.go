@@ -20,7 +20,7 @@ import (
 	"svc/events/bus"
 	"svc/events/feed"
 	"svc/events/store"
-	"svc/farm/dispatch"
+	"svc/farm/ingest"
 	"svc/farm/joblog"
 	"svc/fault"
 	"svc/loop"
@@ -62,7 +62,7 @@ func (s *site) start(t *testing.T, w *watcher) *process {
 	p.live = feed.New(w.pool(t, s.url), quiet)
 	p.seen = sessions.NewLastSeen(w.pool(t, s.url), quiet)
 	p.logs = joblog.New(w.pool(t, s.url), quiet)
-	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}, dispatch.Leases{}), func(workspace events.ID, head int64) {
+	p.log = store.New(p.keeps, append(projections.Inline(), sessions.Endings{}, ingest.Leases{}), func(workspace events.ID, head int64) {
 		p.follower.Moved(workspace, head)
 		p.prover.Moved(workspace, head)
 		p.relay.Moved(workspace, head)

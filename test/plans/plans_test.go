@@ -34,7 +34,7 @@ func TestPlansThatAreInForce(t *testing.T) {
 		}
 	}
 	list := writtenIn(t, "projections", "proof", "sessions", "events/store", "events/follow", "events/feed", "farm/joblog",
-		"farm/dispatch", "farm/jobinput", "farm/queue", "farm/sweep", "loop")
+		"farm/dispatch", "farm/ingest", "farm/jobinput", "farm/queue", "farm/sweep", "loop")
 	for _, s := range list {
 		most := 0
 		for sql, n := range w.most {

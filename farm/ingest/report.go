@@ -1,4 +1,4 @@
-package dispatch
+package ingest
 
 import (
 	"fmt"
@@ -20,9 +20,9 @@ const (
 	maxArtifacts = 10_000
 )
 
-// reportOf converts a [wire.Event] into a report of its job. One of an unknown kind becomes a report
+// ReportOf converts a [wire.Event] into a report of its job. One of an unknown kind becomes a report
 // without an event for the log: only its number is stored.
-func reportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
+func ReportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 	r := &aggregates.JobReport{Epoch: e.Epoch, Seq: e.Seq}
 	switch b.Kind {
 	case wire.EventStarted:

@@ -1,4 +1,4 @@
-package dispatch
+package ingest
 
 import (
 	"bytes"
@@ -18,51 +18,46 @@ type chunkRun struct {
 	*jobItems
 	lease
 	disposition disposition
-	rows        []*item // chunks to store
+	rows        []*Item // chunks to store
 	seq, end    int64   // last number and log size after the run
 	line        int64   // line number at the end, 0 if it is not known
 	truncated   bool
 	refusal     string // why the run is refused, "" if it is not
 }
 
-// storeChunks stores log chunks of several jobs in one transaction, and acknowledges them.
-func (g *ingest) storeChunks(ctx context.Context, list []*item) {
+// StoreChunks stores log chunks of several jobs in one transaction, and acknowledges them.
+func (g *Ingest) StoreChunks(ctx context.Context, list []*Item) error {
 	if len(list) == 0 {
-		return
+		return nil
 	}
 	runs, err := g.writeChunks(ctx, list)
-	if err != nil {
-		for _, it := range list {
-			g.closeForRetry(it, err)
-		}
-		return
-	}
 	for _, r := range runs {
 		g.answerChunks(r)
 	}
+	return err
 }
 
-func (g *ingest) answerChunks(r *chunkRun) {
+func (g *Ingest) answerChunks(r *chunkRun) {
 	it := r.list[0]
 	switch {
 	case r.refusal != "":
-		it.c.end(malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal)))
+		it.From.Malformed(fmt.Errorf("%w: %s", wire.ErrFrame, r.refusal))
 	case r.disposition == notHolder:
-		it.c.stop(it.job, it.epoch, "not yours")
+		it.From.Stop(it.Job, it.Epoch, "not yours")
 	case r.disposition == afterGap:
-		it.c.sendGap(it.job, it.epoch, r.lease.seq+1)
+		it.From.Gap(it.Job, it.Epoch, r.lease.seq+1)
 	default:
-		g.d.counts.duplicates.Add(int64(len(r.list) - len(r.rows)))
+		g.Duplicates.Add(int64(len(r.list) - len(r.rows)))
 		g.acknowledge(r.list[len(r.list)-1], len(r.list), r.seq)
 		if len(r.rows) > 0 {
-			g.d.Logs.Moved(it.c.runner.Workspace, it.job)
+			g.Logs.Moved(it.Meta.Workspace, it.Job)
 		}
 	}
 }
 
-func (g *ingest) writeChunks(ctx context.Context, list []*item) (runs []*chunkRun, err error) {
+func (g *Ingest) writeChunks(ctx context.Context, list []*Item) (runs []*chunkRun, err error) {
 	// Should this host vanish, the server must release the leases for the replica that its runners connect to.
-	tx, err := g.d.DB.BeginTx(ctx, pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`})
+	tx, err := g.DB.BeginTx(ctx, pgx.TxOptions{BeginQuery: `begin; set local idle_in_transaction_session_timeout = '10s'`})
 	if err != nil {
 		return nil, fmt.Errorf("begin: %w", err)
 	}
@@ -105,36 +100,36 @@ func (g *ingest) writeChunks(ctx context.Context, list []*item) (runs []*chunkRu
 
 // splitRuns splits items into runs of one job, connection and epoch with consecutive numbers, in
 // the order of the locks.
-func splitRuns(list []*item) (out []*jobItems) {
+func splitRuns(list []*Item) (out []*jobItems) {
 	for _, j := range byJob(list) {
 		begin := 0
 		for i, it := range j.list {
-			if first := j.list[begin]; it.c != first.c || it.epoch != first.epoch || i > begin && it.seq != j.list[i-1].seq+1 {
+			if first := j.list[begin]; it.From != first.From || it.Epoch != first.Epoch || i > begin && it.Seq != j.list[i-1].Seq+1 {
 				out = append(out, &jobItems{j.key, j.list[begin:i]})
 				begin = i
 			}
 		}
 		out = append(out, &jobItems{j.key, j.list[begin:]})
 	}
-	slices.SortStableFunc(out, func(a, b *jobItems) int { return a.key.compare(b.key) })
+	slices.SortStableFunc(out, func(a, b *jobItems) int { return a.key.Compare(b.key) })
 	return out
 }
 
 // newChunkRun decides which of a job's chunks with consecutive numbers are stored.
-func (g *ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) (*chunkRun, error) {
+func (g *Ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) (*chunkRun, error) {
 	r := &chunkRun{jobItems: items, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := items.list[0], items.list[len(items.list)-1]
-	if r.disposition = l.classify(first, first.seq, last.seq); r.disposition != inOrder {
+	if r.disposition = l.classify(first, first.Seq, last.Seq); r.disposition != inOrder {
 		return r, nil
 	}
 	for _, it := range items.list {
-		end := r.end + int64(len(it.data))
+		end := r.end + int64(len(it.Data))
 		switch {
-		case it.seq <= l.seq:
+		case it.Seq <= l.seq:
 			continue
-		case len(it.data) == 0 || r.truncated: // only its number is stored
-		case it.offset != r.end:
-			r.refusal = fmt.Sprintf("a chunk of log at %d instead of %d", it.offset, r.end)
+		case len(it.Data) == 0 || r.truncated: // only its number is stored
+		case it.Offset != r.end:
+			r.refusal = fmt.Sprintf("a chunk of log at %d instead of %d", it.Offset, r.end)
 			return r, nil
 		case end > wire.MaxLog:
 			r.truncated = true // the runner does not keep to the limit
@@ -144,24 +139,24 @@ func (g *ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) (*ch
 				return nil, err
 			}
 			if r.truncated = !room; room {
-				r.rows, r.end, r.line = append(r.rows, it), end, lineAfter(r.line, it.data)
+				r.rows, r.end, r.line = append(r.rows, it), end, lineAfter(r.line, it.Data)
 			}
 		}
-		r.truncated = r.truncated || it.truncated
-		r.seq = it.seq
+		r.truncated = r.truncated || it.Truncated
+		r.seq = it.Seq
 	}
 	return r, nil
 }
 
 // countLog counts what is to be stored of a log, once however often the runner has to send it, and
 // reports whether there is room for it.
-func (g *ingest) countLog(ctx context.Context, l lease, from, end int64) (room bool, err error) {
-	log := logKey{l.leaseKey, l.epoch}
+func (g *Ingest) countLog(ctx context.Context, l lease, from, end int64) (room bool, err error) {
+	log := logKey{l.LeaseKey, l.epoch}
 	counted, _ := g.counted.Get(log)
 	if end <= counted {
 		return true, nil
 	}
-	wait, err := g.d.CountLog(ctx, l.workspace, l.submitter, int(end-max(from, counted)))
+	wait, err := g.CountLog(ctx, l.Workspace, l.submitter, int(end-max(from, counted)))
 	if err != nil || wait > 0 {
 		return false, err
 	}
@@ -190,14 +185,14 @@ func queueChunks(b *pgx.Batch, runs []*chunkRun) {
 		if r.disposition != inOrder || r.refusal != "" {
 			continue
 		}
-		to[1].add(r.leaseKey)
+		to[1].add(r.LeaseKey)
 		leaseEpochs, seqs, ends = append(leaseEpochs, r.epoch), append(seqs, r.seq), append(ends, r.end)
 		chunks, truncated, endLines = append(chunks, int64(len(r.rows))), append(truncated, r.truncated), append(endLines, r.line)
 		line := r.lease.line
 		for _, it := range r.rows {
-			to[0].add(r.leaseKey)
-			epochs, from, at, data = append(epochs, it.epoch), append(from, it.offset), append(at, it.at), append(data, it.data)
-			lines, line = append(lines, line), lineAfter(line, it.data)
+			to[0].add(r.LeaseKey)
+			epochs, from, at, data = append(epochs, it.Epoch), append(from, it.Offset), append(at, it.At), append(data, it.Data)
+			lines, line = append(lines, line), lineAfter(line, it.Data)
 		}
 	}
 	if len(data) > 0 {
@@ -227,6 +222,6 @@ func queueChunks(b *pgx.Batch, runs []*chunkRun) {
 
 type idArrays struct{ workspaces, jobs []events.ID }
 
-func (a *idArrays) add(k leaseKey) {
-	a.workspaces, a.jobs = append(a.workspaces, k.workspace), append(a.jobs, k.job)
+func (a *idArrays) add(k LeaseKey) {
+	a.workspaces, a.jobs = append(a.workspaces, k.Workspace), append(a.jobs, k.Job)
 }

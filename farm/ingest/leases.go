@@ -1,4 +1,4 @@
-package dispatch
+package ingest
 
 import (
 	"bytes"
@@ -17,19 +17,20 @@ import (
 // report is stored together with its number. It is passed to the store among the inline views.
 type Leases struct{}
 
-// A leaseKey identifies a lease.
-type leaseKey struct{ workspace, job events.ID }
+// A LeaseKey identifies a lease.
+type LeaseKey struct{ Workspace, Job events.ID }
 
-func (k leaseKey) compare(other leaseKey) int {
-	if c := bytes.Compare(k.workspace[:], other.workspace[:]); c != 0 {
+// Compare orders keys as all processes lock leases.
+func (k LeaseKey) Compare(other LeaseKey) int {
+	if c := bytes.Compare(k.Workspace[:], other.Workspace[:]); c != 0 {
 		return c
 	}
-	return bytes.Compare(k.job[:], other.job[:])
+	return bytes.Compare(k.Job[:], other.Job[:])
 }
 
 // A newLease is a lease that begins.
 type newLease struct {
-	leaseKey
+	LeaseKey
 	epoch  int
 	runner events.ID
 	at     time.Time
@@ -37,7 +38,7 @@ type newLease struct {
 
 // A leaseChange is what an event changes about a lease.
 type leaseChange struct {
-	leaseKey
+	LeaseKey
 	epoch            int
 	seq              int64
 	renewed          *time.Time // when the runner accepted the job, nil if unchanged
@@ -50,12 +51,12 @@ func (Leases) Load(_ *pgx.Batch, records []events.Record) func(*pgx.Batch) error
 	var begin []newLease
 	var changes []leaseChange
 	for _, r := range records {
-		key := leaseKey{r.Workspace, r.Stream}
+		key := LeaseKey{r.Workspace, r.Stream}
 		if e, ok := r.Event.(events.JobLeased); ok {
 			begin = append(begin, newLease{key, e.Epoch, e.Runner, r.At})
 		}
 		if c, ok := leaseChangeOf(r); ok {
-			c.leaseKey = key
+			c.LeaseKey = key
 			changes = append(changes, c)
 		}
 	}
@@ -99,29 +100,29 @@ func leaseChangeOf(r events.Record) (c leaseChange, ok bool) {
 // queueLeases queues the statements. They are in the same order in every process, which avoids
 // deadlocks.
 func queueLeases(b *pgx.Batch, begin []newLease, changes []leaseChange) {
-	slices.SortStableFunc(begin, func(a, b newLease) int { return a.compare(b.leaseKey) })
-	slices.SortStableFunc(changes, func(a, b leaseChange) int { return a.compare(b.leaseKey) })
+	slices.SortStableFunc(begin, func(a, b newLease) int { return a.Compare(b.LeaseKey) })
+	slices.SortStableFunc(changes, func(a, b leaseChange) int { return a.Compare(b.LeaseKey) })
 	for _, g := range begin {
 		b.Queue(`
 			insert into job_leases as l (workspace_id, job_id, epoch, runner_id, renewed_at) values ($1, $2, $3, $4, $5)
 			on conflict (workspace_id, job_id) do update set epoch = excluded.epoch, runner_id = excluded.runner_id,
 				renewed_at = excluded.renewed_at, fenced = false, finished = false, last_seq = 0, log_bytes = 0, log_chunks = 0,
 				log_lines = 0, lines_to = 0, truncated = false, sealed_at = null
-			where l.epoch < excluded.epoch`, g.workspace, g.job, g.epoch, g.runner, g.at)
+			where l.epoch < excluded.epoch`, g.Workspace, g.Job, g.epoch, g.runner, g.at)
 	}
 	for _, c := range changes {
 		b.Queue(`
 			update job_leases set last_seq = greatest(last_seq, $4), fenced = fenced or $5, finished = finished or $6,
 				sealed_at = coalesce(sealed_at, $7), renewed_at = greatest(renewed_at, $8)
 			where workspace_id = $1 and job_id = $2 and epoch = $3`,
-			c.workspace, c.job, c.epoch, c.seq, c.fenced, c.finished, c.sealed, c.renewed)
+			c.Workspace, c.Job, c.epoch, c.seq, c.fenced, c.finished, c.sealed, c.renewed)
 	}
 }
 
 // A lease has the columns that decide what happens to a message. The zero lease stands for a job
 // that does not exist.
 type lease struct {
-	leaseKey
+	LeaseKey
 	epoch            int
 	runner           events.ID
 	submitter        events.ID // zero if that is the service
@@ -142,9 +143,9 @@ const (
 )
 
 // classify returns what to do with messages of a job with the numbers first to last.
-func (l lease) classify(it *item, first, last int64) disposition {
+func (l lease) classify(it *Item, first, last int64) disposition {
 	switch {
-	case l.epoch == 0 || l.epoch != it.epoch || l.runner != it.c.runner.ID:
+	case l.epoch == 0 || l.epoch != it.Epoch || l.runner != it.Runner:
 		return notHolder
 	case last <= l.seq:
 		return alreadyStored
@@ -163,41 +164,41 @@ const leaseColumns = `workspace_id, job_id, epoch, runner_id, fenced, finished, 
 	)::uuid, '00000000-0000-0000-0000-000000000000')`
 
 func scanLease(row pgx.CollectableRow) (l lease, err error) {
-	err = row.Scan(&l.workspace, &l.job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line, &l.submitter)
+	err = row.Scan(&l.Workspace, &l.Job, &l.epoch, &l.runner, &l.fenced, &l.finished, &l.seq, &l.bytes, &l.truncated, &l.line, &l.submitter)
 	return l, err
 }
 
 // sortedKeys returns the jobs of items, each once, in the order in which all processes lock leases.
-func sortedKeys(list []*item) (workspaces, jobs []events.ID) {
-	var keys []leaseKey
+func sortedKeys(list []*Item) (workspaces, jobs []events.ID) {
+	var keys []LeaseKey
 	for _, it := range list {
-		keys = append(keys, leaseKey{it.c.runner.Workspace, it.job})
+		keys = append(keys, LeaseKey{it.Meta.Workspace, it.Job})
 	}
-	slices.SortFunc(keys, leaseKey.compare)
+	slices.SortFunc(keys, LeaseKey.Compare)
 	for _, k := range slices.Compact(keys) {
-		workspaces, jobs = append(workspaces, k.workspace), append(jobs, k.job)
+		workspaces, jobs = append(workspaces, k.Workspace), append(jobs, k.Job)
 	}
 	return workspaces, jobs
 }
 
 // readLeases reads the leases of the items' jobs, without locking them.
-func (g *ingest) readLeases(ctx context.Context, list []*item) (map[leaseKey]lease, error) {
+func (g *Ingest) readLeases(ctx context.Context, list []*Item) (map[LeaseKey]lease, error) {
 	workspaces, jobs := sortedKeys(list)
-	rows, _ := g.d.DB.Query(ctx, `
+	rows, _ := g.DB.Query(ctx, `
 		select l.* from unnest($1::uuid[], $2::uuid[]) as k (workspace_id, job_id)
 		cross join lateral (select `+leaseColumns+` from job_leases l where l.workspace_id = k.workspace_id and l.job_id = k.job_id offset 0) l`,
 		workspaces, jobs)
 	return collectLeases(rows)
 }
 
-func collectLeases(rows pgx.Rows) (map[leaseKey]lease, error) {
+func collectLeases(rows pgx.Rows) (map[LeaseKey]lease, error) {
 	list, err := pgx.CollectRows(rows, scanLease)
 	if err != nil {
 		return nil, fmt.Errorf("read leases: %w", err)
 	}
-	by := make(map[leaseKey]lease, len(list))
+	by := make(map[LeaseKey]lease, len(list))
 	for _, l := range list {
-		by[l.leaseKey] = l
+		by[l.LeaseKey] = l
 	}
 	return by, nil
 }
