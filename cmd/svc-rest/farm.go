@@ -18,7 +18,8 @@ import (
 	"svc/farm/release"
 	"svc/http/farm"
 	"svc/http/limit"
-	"svc/http/rest"
+	restfarm "svc/http/rest/farm"
+	"svc/http/rest/jobs"
 	"svc/metrics"
 	"svc/projections"
 	"svc/vault"
@@ -56,24 +57,24 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 }
 
 // farmRoutes returns what the farm's routes for people need.
-func farmRoutes(cfg Config, p parts, machines *farm.Server) (rest.Farm, error) {
-	ca, err := cfg.gatewayCA()
-	if err != nil {
-		return rest.Farm{}, err
-	}
-	f := rest.Farm{
-		Vault: p.secrets, On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority, GatewayCA: ca,
-		Logs: p.logs, LogDays: cfg.Farm.LogDays, ArtifactDays: cfg.Farm.ArtifactDays,
-	}
+func farmRoutes(cfg Config, p parts, machines *farm.Server) (f restfarm.Config, err error) {
+	f = restfarm.Config{Vault: p.secrets, On: cfg.farmOn(), Ready: cfg.farmReady(p.releases), Authority: machines.Authority}
 	if !cfg.Farm.PublicURL.IsZero() {
 		f.PublicURL = strings.TrimSuffix(cfg.Farm.PublicURL.Reveal(), "/")
 	}
-	if machines.Artifacts != nil {
-		f.Artifact = func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
-			return artifacts.Open(ctx, machines.Artifacts, workspace, job, artifact)
+	f.GatewayCA, err = cfg.gatewayCA()
+	return f, err
+}
+
+// jobRoutes returns what the routes of jobs need.
+func jobRoutes(cfg Config, p parts) jobs.Config {
+	c := jobs.Config{Logs: p.logs, LogDays: cfg.Farm.LogDays, ArtifactDays: cfg.Farm.ArtifactDays}
+	if p.artifacts != nil {
+		c.OpenArtifact = func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
+			return artifacts.Open(ctx, p.artifacts, workspace, job, artifact)
 		}
 	}
-	return f, nil
+	return c
 }
 
 // gatewayCA returns the certificates in SVC_FARM_CA_FILE, or none if that is not set. Whatever else is in the file, such

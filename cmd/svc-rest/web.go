@@ -95,7 +95,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
 		Dependencies: p.dependencies(), Warnings: p.warnings,
-		Machines: machines.Operations(), Farm: farm,
+		Machines: machines.Operations(), Farm: farm, Jobs: jobRoutes(cfg, p),
 		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})

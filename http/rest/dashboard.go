@@ -45,7 +45,7 @@ type dashboard struct {
 	Head   sentence   `json:"head"`
 	Runs   activeRuns `json:"runs"`
 	Inbox  waiting    `json:"inbox"`
-	Farm   farm       `json:"farm"`
+	Farm   Farm       `json:"farm"`
 	System system     `json:"system"`
 	Recent []run      `json:"recent" nullable:"false" doc:"The most recently updated runs, newest first."`
 }
@@ -77,7 +77,8 @@ type kindWaiting struct {
 	Count  int                 `json:"count" doc:"Waiting decisions of this kind."`
 }
 
-type farm struct {
+// Farm is the build farm at a glance.
+type Farm struct {
 	On        bool   `json:"on" doc:"Whether the build farm is enabled."`
 	PublicURL string `json:"publicUrl" doc:"The address of the gateway for runners; empty if it is not set." example:"https://farm.example"`
 
@@ -149,7 +150,7 @@ func (s *Server) dashboardPosition(ctx context.Context) (string, error) {
 func newDashboard(o projections.Overview, system system, now time.Time) *dashboard {
 	d := &dashboard{
 		System: system, Inbox: newWaiting(o.Waiting), Recent: []run{}, Runs: activeRuns{ByStage: newStageCounts(o.Stages)},
-		Farm: farm{
+		Farm: Farm{
 			Online: o.Slots.Online, Draining: o.Slots.Draining, Slots: o.Slots.Total, Busy: o.Slots.Busy, Queued: o.Queued,
 		},
 	}

@@ -12,8 +12,5 @@ func (s *Server) sections() []door.Section {
 	return slices.Concat([]door.Section{
 		s.runRoutes(), s.runEventRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(),
 		s.streamRoutes(),
-	}, s.people.Routes(), []door.Section{
-		s.searchRoutes(),
-		s.jobRoutes(), s.farmRoutes(), s.jobLogRoutes(), s.enrollmentRoutes(), s.runnerRoutes(), s.artifactRoutes(), s.farmSecretRoutes(),
-	}, s.audit.Routes())
+	}, s.people.Routes(), []door.Section{s.searchRoutes()}, s.farm.Routes(), s.jobs.Routes(), s.audit.Routes())
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"svc/events"
+	"svc/http/openapi"
 	"svc/http/rest/schema"
-	"svc/projections"
 )
 
 // A runJob is a job that a run requested.
@@ -41,40 +41,24 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 	if len(ids) == 0 {
 		return nil
 	}
-	found, err := s.Primary.Jobs.ByIDs(ctx, workspace, ids)
+	states, err := s.jobs.JobStates(ctx, workspace, ids)
 	if err != nil {
 		return err
 	}
-	live, err := s.liveJobs(ctx, workspace, found)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		one := newJob(f, jobWait{})
-		live[f.ID].addTo(&one)
-		for i := range jobs {
-			if jobs[i].ID == one.ID {
-				jobs[i].Farm = newJobAtFarm(one)
-			}
-		}
+	for i, id := range ids {
+		jobs[i].Farm = states[id]
 	}
 	return nil
-}
-
-func newJobAtFarm(j FarmJob) *schema.JobAtFarm {
-	return &schema.JobAtFarm{
-		State: j.State, Attempt: j.Attempt, Runner: j.Runner, StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, Log: j.Log,
-	}
 }
 
 // exampleRunDetail returns the example run with its job at the farm.
 func exampleRunDetail() runDetail {
 	out := newRunDetail(exampleRun())
 	out.Links = exampleHost.links(exampleRun())
-	out.Resources.Jobs[0].Farm = newJobAtFarm(newJob(projections.Job{
-		ID: schema.ExampleNo(10), Name: "build and test", State: events.JobStateSucceeded, Attempt: 1,
-		Runner: new(schema.ExampleNo(22)), RunnerName: "builder-1",
-		StartedAt: new(schema.ExampleAt(24)), FinishedAt: new(schema.ExampleAt(22)),
-	}, jobWait{}))
+	out.Resources.Jobs[0].Farm = &schema.JobAtFarm{
+		State: events.JobStateSucceeded, Attempt: 1, Runner: &schema.JobRunner{ID: schema.ExampleNo(22).String(), Name: "builder-1"},
+		StartedAt: openapi.FormatOptionalTime(new(schema.ExampleAt(24))), FinishedAt: openapi.FormatOptionalTime(new(schema.ExampleAt(22))),
+		Log: schema.JobLog{Complete: true},
+	}
 	return out
 }

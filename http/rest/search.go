@@ -6,6 +6,8 @@ import (
 
 	"svc/events"
 	"svc/http/rest/door"
+	"svc/http/rest/farm"
+	"svc/http/rest/jobs"
 	"svc/http/rest/people"
 	"svc/http/rest/schema"
 	"svc/projections"
@@ -23,8 +25,8 @@ func (s *Server) searchRoutes() door.Section {
 			AnswerExample: searchFound{
 				Members: []people.Member{people.NewMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []run{newRun(exampleRun())},
 				ServiceAccounts: []foundAccount{{people.ExampleAccount.ID.String(), people.ExampleAccount.Name, people.ExampleAccount.Status}},
-				Runners:         []foundRunner{{exampleRunner.ID.String(), exampleRunner.Name, exampleRunner.State}},
-				Jobs:            []foundJob{{exampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
+				Runners:         []foundRunner{{farm.ExampleRunner.ID.String(), farm.ExampleRunner.Name, farm.ExampleRunner.State}},
+				Jobs:            []foundJob{{jobs.ExampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
 			},
 		}),
 	}}

@@ -21,6 +21,8 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/audit"
 	"svc/http/rest/door"
+	"svc/http/rest/farm"
+	"svc/http/rest/jobs"
 	"svc/http/rest/people"
 	"svc/http/rest/schema"
 	"svc/http/router"
@@ -59,7 +61,8 @@ type Config struct {
 	Origin   string            // address of the service for browsers, such as https://svc.example.com
 	Ending   <-chan struct{}   // closed when the service stops, which ends streams
 	Machines []openapi.Mounted // routes of build machines, served by the same router and document
-	Farm     Farm
+	Farm     farm.Config
+	Jobs     jobs.Config
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -105,6 +108,8 @@ type Server struct {
 
 	health *health
 	people *people.Server
+	jobs   *jobs.Server
+	farm   *farm.Server
 	audit  *audit.Server
 
 	// Look-ups that concurrent requests share.
@@ -119,11 +124,20 @@ func New(c Config) *Server {
 		Primary: c.Primary.Awaiter, Replica: c.Lists.Awaiter,
 		FarmOn: c.Farm.On, Live: c.Live, Origin: c.Origin, Ending: c.Ending, Now: c.Now, Log: c.Log,
 	})
-	return &Server{
+	s := &Server{
 		Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log),
 		people: &people.Server{Door: door, Invitations: c.Primary.Invitations, ListedWorkspaces: c.Lists.Workspaces},
 		audit:  &audit.Server{Door: door, Audit: c.Lists.Audit, History: c.Primary.History, Prover: c.Prover},
 	}
+	s.jobs = &jobs.Server{
+		Door: door, Config: c.Jobs, Queue: c.Queue, RepoOf: s.repoOf,
+		Jobs: c.Primary.Jobs, Runners: c.Primary.Runners, Artifacts: c.Primary.Artifacts,
+	}
+	s.farm = &farm.Server{
+		Door: door, Config: c.Farm, RepoOf: s.repoOf,
+		BuildFarm: c.Primary.Farm, Runners: c.Primary.Runners, Enrollments: c.Primary.Enrollments, FarmSecrets: c.Primary.FarmSecrets,
+	}
+	return s
 }
 
 // Run records stale token uses and checks dependencies in the background until ctx ends. Call it once.

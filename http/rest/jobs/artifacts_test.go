@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"bytes"
@@ -61,11 +61,11 @@ func newDownloadServer(t *testing.T, dir string, a projections.JobArtifact, chec
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	s := New(Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
-		Artifact: func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
+	s := &Server{Door: door.New(door.Config{Log: slog.New(slog.DiscardHandler)}), Config: Config{
+		OpenArtifact: func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error) {
 			return artifacts.Open(ctx, store, workspace, job, artifact)
 		},
-	}})
+	}}
 
 	limits := middleware.Limits{Time: downloadLimit, Stream: true}
 	server := httptest.NewUnstartedServer(middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,9 +131,9 @@ func (f *busyFile) Close() error {
 func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 	t.Parallel()
 	f := &busyFile{Reader: *bytes.NewReader(make([]byte, 1000)), reads: make(chan struct{}), leaving: make(chan struct{})}
-	s := New(Config{Log: slog.New(slog.DiscardHandler), Farm: Farm{
-		Artifact: func(context.Context, events.ID, events.ID, events.ID) (io.ReadSeekCloser, error) { return f, nil },
-	}})
+	s := &Server{Door: door.New(door.Config{Log: slog.New(slog.DiscardHandler)}), Config: Config{
+		OpenArtifact: func(context.Context, events.ID, events.ID, events.ID) (io.ReadSeekCloser, error) { return f, nil },
+	}}
 
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 	r.Header.Set("Range", "bytes=0-400,500-999")
@@ -296,7 +296,7 @@ func TestFindArtifact(t *testing.T) {
 			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
 		require.NoError(t, err)
 	}
-	s := New(Config{Primary: Primary{Artifacts: projections.Artifacts{DB: db}}})
+	s := &Server{Artifacts: projections.Artifacts{DB: db}}
 	for name, c := range map[string]struct {
 		workspace events.ID
 		job, file string
@@ -323,7 +323,7 @@ func TestFindArtifact(t *testing.T) {
 	require.NoError(t, err)
 	ctx := door.WithCaller(t.Context(), &door.Caller{Workspace: acme})
 	for days, details := range map[int]map[string]any{30: {"keptDays": 30}, 0: {}} {
-		s.Farm.ArtifactDays = days
+		s.ArtifactDays = days
 		_, err := s.findArtifact(t.Context(), acme, &artifactPath{ID: other.String(), Artifact: file.String()})
 		_, listed := s.listArtifacts(ctx, &artifactsQuery{ID: other.String(), Paging: schema.Paging{Limit: 10}})
 		require.Equal(t, err, listed)
@@ -331,12 +331,12 @@ func TestFindArtifact(t *testing.T) {
 		require.Equal(t, 410, fault.As(err).Kind.Status())
 		require.Equal(t, details, fault.As(err).Details)
 	}
-	list, total, ok, err := s.Primary.Artifacts.Page(t.Context(), acme, job, 10, 0)
+	list, total, ok, err := s.Artifacts.Page(t.Context(), acme, job, 10, 0)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, 1, total)
 	require.Equal(t, file, list[0].ID)
-	_, total, ok, err = s.Primary.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
+	_, total, ok, err = s.Artifacts.Page(t.Context(), acme, theirs, 10, 0)
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Zero(t, total)

@@ -1,4 +1,4 @@
-package rest
+package farm
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ const aboutFarm = "Jobs and the runners that execute them. A machine becomes a r
 func (s *Server) enrollmentRoutes() door.Section {
 	withdrawn := exampleEnrollment
 	withdrawn.Status = projections.EnrollmentWithdrawn
-	return door.Section{Tag: "Build farm", Routes: []door.Route{
+	return door.Section{Tag: "Build farm", About: aboutFarm, Routes: []door.Route{
 		door.Query(s.listEnrollments, door.Route{
 			Method: "GET", Path: "/farm/enrollments", Guard: door.MayDo(events.ManageRunners), Farm: true,
 			ID: "listEnrollments", Summary: "List enrollments",
@@ -136,9 +136,9 @@ type enrollmentsQuery struct {
 type enrollmentsAnswer struct{ Body schema.List[enrollment] }
 
 func (s *Server) listEnrollments(ctx context.Context, in *enrollmentsQuery) (*enrollmentsAnswer, error) {
-	page := s.Primary.Enrollments.Page
+	page := s.Enrollments.Page
 	if in.Status != "" {
-		page = s.Primary.Enrollments.Pending
+		page = s.Enrollments.Pending
 	}
 	found, total, err := page(ctx, door.CallerOf(ctx).Workspace, s.Now(), in.Limit, in.Offset)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*door.B
 }
 
 func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, error) {
-	n, ok, err := s.Primary.Enrollments.Get(ctx, door.CallerOf(ctx).Workspace, id, s.Now())
+	n, ok, err := s.Enrollments.Get(ctx, door.CallerOf(ctx).Workspace, id, s.Now())
 	if err := door.CheckFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}
@@ -231,12 +231,12 @@ func newPrivateCA(certificates []*x509.Certificate) *privateCA {
 }
 
 func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mint commands.MintEnrollment) (*mintedAnswer, error) {
-	set, missing := s.Farm.Ready()
+	set, missing := s.Ready()
 	if len(missing) > 0 {
 		return nil, errFarmNotReady.With("set", set).With("missing", missing)
 	}
 	var err error
-	if mint.Authority, err = s.Farm.Authority(ctx, mint.Workspace); err != nil {
+	if mint.Authority, err = s.Authority(ctx, mint.Workspace); err != nil {
 		return nil, err
 	}
 	mint.Enrollment, mint.Token = events.NewID(s.Now()), commands.NewEnrollmentToken()
@@ -251,13 +251,13 @@ func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mi
 	if err != nil {
 		return nil, err
 	}
-	return &mintedAnswer{schema.Position{Position: done.Position}, "no-store", newMinted(s.Farm, n, mint.Token.Reveal())}, nil
+	return &mintedAnswer{schema.Position{Position: done.Position}, "no-store", newMinted(s.Config, n, mint.Token.Reveal())}, nil
 }
 
 // savedCA is the file into which the command saves the certificate of the gateway's private CA.
 const savedCA = "svc-farm-ca.pem"
 
-func newMinted(farm Farm, n enrollment, token string) minted {
+func newMinted(farm Config, n enrollment, token string) minted {
 	command := func(curl, install string) string {
 		return "curl -fsSL --proto '=https' --tlsv1.2 " + curl + farm.PublicURL + "/install.sh | sudo sh -s -- --url " + farm.PublicURL +
 			install + " --token " + token
@@ -296,5 +296,5 @@ var exampleEnrollment = projections.Enrollment{
 }
 
 func exampleMinted() minted {
-	return newMinted(Farm{PublicURL: "https://farm.example"}, newEnrollment(exampleEnrollment), "tok_enr_…"+exampleEnrollment.Tail)
+	return newMinted(Config{PublicURL: "https://farm.example"}, newEnrollment(exampleEnrollment), "tok_enr_…"+exampleEnrollment.Tail)
 }

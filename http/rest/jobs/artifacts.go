@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"cmp"
@@ -98,7 +98,7 @@ func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifa
 	if err != nil {
 		return nil, err
 	}
-	found, total, ok, err := s.Primary.Artifacts.Page(ctx, door.CallerOf(ctx).Workspace, job, in.Limit, in.Offset)
+	found, total, ok, err := s.Artifacts.Page(ctx, door.CallerOf(ctx).Workspace, job, in.Limit, in.Offset)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.Strea
 	if err := s.AcquireSlot(ctx, s.Bounds.Downloads); err != nil {
 		return nil, err
 	}
-	if s.Farm.Artifact == nil {
+	if s.OpenArtifact == nil {
 		return nil, errArtifactStore
 	}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +151,7 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 		return none, err
 	}
 	id, malformed := events.ParseID(in.Artifact)
-	found, ofJob, ok, err := s.Primary.Artifacts.Get(ctx, workspace, job, id)
+	found, ofJob, ok, err := s.Artifacts.Get(ctx, workspace, job, id)
 	switch {
 	case err != nil:
 		return none, err
@@ -165,15 +165,15 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 
 // checkKept returns an error if the artifacts of a job were removed.
 func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error {
-	gone, err := s.Primary.Artifacts.Removed(ctx, workspace, job)
+	gone, err := s.Artifacts.Removed(ctx, workspace, job)
 	if err != nil || !gone {
 		return err
 	}
-	if s.Farm.ArtifactDays == 0 { // the retention was limited when they were removed
+	if s.ArtifactDays == 0 { // the retention was limited when they were removed
 		return errArtifactsRemoved
 	}
-	removed := errArtifactsRemoved.With("keptDays", s.Farm.ArtifactDays)
-	removed.Message = fmt.Sprintf("The artifacts of this job were removed: they are kept for %d days.", s.Farm.ArtifactDays)
+	removed := errArtifactsRemoved.With("keptDays", s.ArtifactDays)
+	removed.Message = fmt.Sprintf("The artifacts of this job were removed: they are kept for %d days.", s.ArtifactDays)
 	return removed
 }
 
@@ -183,7 +183,7 @@ func (s *Server) sendArtifact(
 	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, slowest door.Pace,
 ) {
 	ctx := r.Context()
-	file, err := s.Farm.Artifact(ctx, a.Workspace, a.Job, a.ID)
+	file, err := s.OpenArtifact(ctx, a.Workspace, a.Job, a.ID)
 	if err != nil {
 		reply.Error(w, r, s.Log, fmt.Errorf("%w: %w", errArtifactStore, err))
 		return

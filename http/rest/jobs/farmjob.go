@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"context"
@@ -346,7 +346,7 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	}
 	live := map[events.ID]liveJob{}
 	if len(open) > 0 {
-		sizes, err := s.Farm.Logs.Sizes(ctx, workspace, open)
+		sizes, err := s.Logs.Sizes(ctx, workspace, open)
 		if err != nil {
 			return nil, err
 		}
@@ -357,7 +357,7 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 	if len(runners) == 0 {
 		return live, nil
 	}
-	presences, err := s.Primary.Runners.Presences(ctx, workspace, runners)
+	presences, err := s.Runners.Presences(ctx, workspace, runners)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package farm
 
 import (
 	"context"
@@ -54,12 +54,12 @@ type farmState struct {
 }
 
 func (s *Server) getFarm(ctx context.Context, _ *struct{}) (*struct{ Body farmSummary }, error) {
-	found, err := s.Primary.Farm.Get(ctx, door.CallerOf(ctx).Workspace, s.Now())
+	found, err := s.BuildFarm.Get(ctx, door.CallerOf(ctx).Workspace, s.Now())
 	if err != nil {
 		return nil, err
 	}
-	state := farmState{url: s.Farm.PublicURL}
-	state.set, state.missing = s.Farm.Ready()
+	state := farmState{url: s.PublicURL}
+	state.set, state.missing = s.Ready()
 	return &struct{ Body farmSummary }{newFarmSummary(found, state)}, nil
 }
 

@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"bytes"
@@ -110,7 +110,7 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 	}
 	st := &logStream{caller: door.CallerOf(ctx), job: job.ID, attempt: in.Attempt, epoch: epoch, at: from, checkedAt: time.Now()}
 	return openapi.Stream(func(w http.ResponseWriter, r *http.Request) {
-		st.chunks = s.Farm.Logs.Watch(job.Workspace, job.ID)
+		st.chunks = s.Logs.Watch(job.Workspace, job.ID)
 		defer st.chunks.Close()
 		st.out = door.BeginEvents(w)
 		if err := s.followLog(r.Context(), st); err != nil && r.Context().Err() == nil && !door.RightsEnded(err) {
@@ -188,7 +188,7 @@ func (s *Server) checkReader(ctx context.Context, st *logStream) error {
 
 // refreshJob finds the followed attempt and, if its log is final, the log's size.
 func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
-	job, ok, err := s.Primary.Jobs.Get(ctx, st.caller.Workspace, st.job)
+	job, ok, err := s.Jobs.Get(ctx, st.caller.Workspace, st.job)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (s *Server) writeNewLog(ctx context.Context, st *logStream) (ended bool, er
 // writeEpoch writes what was added to the log of the followed epoch.
 func (s *Server) writeEpoch(ctx context.Context, st *logStream) error {
 	for st.epoch != 0 {
-		list, err := s.Farm.Logs.Read(ctx, st.caller.Workspace, st.job, st.epoch, st.at, logPage)
+		list, err := s.Logs.Read(ctx, st.caller.Workspace, st.job, st.epoch, st.at, logPage)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 const maxJobBody = 256 << 10
 
 func (s *Server) jobRoutes() door.Section {
-	return door.Section{Tag: "Build farm", About: aboutFarm, Routes: []door.Route{
+	return door.Section{Tag: "Build farm", Routes: []door.Route{
 		door.Command((*jobRequest).toCommand, s.submitOrCancelJob, door.Route{
 			Method: "POST", Path: "/farm/jobs", Guard: door.Guard{Scope: events.SubmitJobs, Right: events.RunJobs}, Farm: true,
 			Limits: middleware.Limits{Body: maxJobBody},
@@ -131,11 +131,11 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	found, total, err := s.Primary.Jobs.Page(ctx, q)
+	found, total, err := s.Jobs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	waits, err := s.Primary.Jobs.Waits(ctx, q.Workspace, found, s.Now())
+	waits, err := s.Jobs.Waits(ctx, q.Workspace, found, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ type jobPath struct {
 
 // findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	return door.FindInPath(ctx, id, aggregates.ErrNoJob, s.Primary.Jobs.Get)
+	return door.FindInPath(ctx, id, aggregates.ErrNoJob, s.Jobs.Get)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }
@@ -167,7 +167,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	spec, ok, err := s.Primary.Jobs.Spec(ctx, found.Workspace, found.ID)
+	spec, ok, err := s.Jobs.Spec(ctx, found.Workspace, found.ID)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
 		return nil, err
 	}
@@ -190,11 +190,11 @@ func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error)
 	if j.State != events.JobStateQueued {
 		return door.WithNames(ctx, s.Door, newJob(redacted, jobWait{}), (*FarmJob).names)
 	}
-	waits, err := s.Primary.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
+	waits, err := s.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
 	if err != nil {
 		return FarmJob{}, err
 	}
-	position, err := s.Primary.Jobs.Position(ctx, j)
+	position, err := s.Jobs.Position(ctx, j)
 	if err != nil {
 		return FarmJob{}, err
 	}
@@ -226,7 +226,7 @@ func (s *Server) listJobEvents(ctx context.Context, in *jobEventsQuery) (*jobEve
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Primary.Jobs.Events(ctx, job.Workspace, job.ID, after, in.Limit)
+	list, err := s.Jobs.Events(ctx, job.Workspace, job.ID, after, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -244,9 +244,8 @@ func newJobEvents(list []events.Record, after int) jobEventsBody {
 	return jobEventsBody{schema.NewEventRecords(list), strconv.Itoa(after)}
 }
 
-// The examples of this noun are a queued job, and the same job after it has run.
-
-var exampleJobID, exampleRunnerID = schema.ExampleNo(60), schema.ExampleNo(61)
+// ExampleJobID is the id of the example job: a queued one, and the same after it has run.
+var ExampleJobID, exampleRunnerID = schema.ExampleNo(60), schema.ExampleNo(61)
 
 func exampleSubmission() schema.Object {
 	return schema.Object{
@@ -274,7 +273,7 @@ func exampleJobSpec() events.JobSpec {
 
 func exampleQueuedJob() projections.Job {
 	return projections.Job{
-		ID: exampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name,
+		ID: ExampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name,
 		Priority: "normal", MaxAttempts: 2, SubmittedBy: events.Actor{Type: events.ByService, Name: "service:ci-bot"},
 		SubmittedAt: schema.ExampleAt(10), QueuedAt: schema.ExampleAt(10), NotBefore: schema.ExampleAt(10),
 		ExpiresAt: schema.ExampleAt(10).Add(24 * time.Hour),
@@ -284,7 +283,7 @@ func exampleQueuedJob() projections.Job {
 
 func exampleRetry() jobAnswerBody {
 	j := exampleQueuedJob()
-	j.ID, j.RetryOf = schema.ExampleNo(63), &exampleJobID
+	j.ID, j.RetryOf = schema.ExampleNo(63), &ExampleJobID
 	return jobAnswerBody{newJob(j, jobWait{})}
 }
 

@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"bytes"
@@ -50,10 +50,10 @@ func newLogger(t *testing.T) *logger {
 	l := &logger{t: t, db: db, workspace: events.NewID(epoch), job: events.NewID(epoch)}
 	l.store = store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(l.store.Close)
-	l.Server = New(Config{
-		Primary: Primary{Jobs: projections.Jobs{DB: db}, ServiceAccounts: projections.ServiceAccounts{DB: db}},
-		Farm:    Farm{Logs: logs}, Log: slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
-	})
+	l.Server = &Server{Jobs: projections.Jobs{DB: db}, Config: Config{Logs: logs}, Door: door.New(door.Config{
+		ServiceAccounts: projections.ServiceAccounts{DB: db},
+		Log:             slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
+	})}
 
 	_, err := db.Exec(t.Context(), `insert into workspaces values ($1, 'Acme', 'acme', now())`, l.workspace)
 	require.NoError(t, err)
@@ -90,7 +90,7 @@ func (l *logger) writeLog(epoch, from int, text string) {
 		schema.ExampleAt(0),
 		[]byte(text))
 	require.NoError(l.t, err)
-	l.Farm.Logs.Moved(l.workspace, l.job)
+	l.Logs.Moved(l.workspace, l.job)
 }
 
 func (l *logger) sealed(epoch int, bytes int64) events.Event {
@@ -159,7 +159,7 @@ func TestReadLogWholeAndInPart(t *testing.T) {
 func (l *logger) follow(ctx context.Context, st *logStream) (wait func() (string, error)) {
 	w, ended := httptest.NewRecorder(), make(chan error, 1)
 	st.caller, st.job, st.checkedAt = l.caller, l.job, time.Now()
-	st.chunks = l.Farm.Logs.Watch(l.workspace, l.job)
+	st.chunks = l.Logs.Watch(l.workspace, l.job)
 	written := make(chan struct{})
 	l.written = written
 	st.out = door.NewDeadlineWriter(deadlines{&firstWrite{ResponseWriter: w, done: written}}, door.Pace{Timeout: time.Minute}, nil)
@@ -331,10 +331,10 @@ func TestRemovedLogIsRefused(t *testing.T) {
 	for _, at := range []int{4, 0} { // the end goes first
 		_, err := l.db.Exec(t.Context(), `delete from job_logs where job_id = $1 and from_byte = $2`, l.job, at)
 		require.NoError(t, err)
-		l.Farm.LogDays = 0
+		l.LogDays = 0
 		read, _ = ask()
 		require.ErrorIs(t, read, errLogRemoved)
-		l.Farm.LogDays = 30
+		l.LogDays = 30
 		read, _ = ask()
 		require.Equal(t, 410, fault.As(read).Kind.Status())
 		require.Equal(t, "This log was removed: logs of jobs are kept for 30 days.", fault.As(read).Message)
@@ -357,7 +357,7 @@ func TestLogStreamResumesWithinLog(t *testing.T) {
 	l := newLogger(t)
 	l.lease(1, 1)
 	l.writeLog(1, 0, "one\n")
-	job, ok, err := l.Primary.Jobs.Get(t.Context(), l.workspace, l.job)
+	job, ok, err := l.Jobs.Get(t.Context(), l.workspace, l.job)
 	require.NoError(t, err)
 	require.True(t, ok)
 	for id, sent := range map[[2]int]bool{{0, 0}: true, {1, 0}: true, {1, 4}: true, {1, 5}: false, {2, 0}: false, {7, 4}: false} {

@@ -1,4 +1,4 @@
-package rest
+package farm
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/farm/secrets"
+	"svc/http/rest/door"
 	"svc/test/world"
 	"svc/vault"
 )
@@ -76,7 +77,9 @@ func TestFailedRequestsLeaveNoSecretValue(t *testing.T) {
 			if c.leaves {
 				v.during = leave
 			}
-			s := New(Config{Commands: c.commands, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Farm: Farm{Vault: v}})
+			s := &Server{Config: Config{Vault: v}, Door: door.New(door.Config{
+				Commands: c.commands, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+			})}
 			_, err := s.setFarmSecret(ctx, in, commands.SetFarmSecret{Meta: world.Meta(p.Workspace, p.Owner), Name: in.Name})
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "may be stored later")

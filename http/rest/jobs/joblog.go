@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"context"
@@ -146,15 +146,15 @@ func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*
 // logSize returns the size of an attempt's log. A log that is shorter than when it was sealed has been
 // removed, or is being removed, and fails with errLogRemoved.
 func (s *Server) logSize(ctx context.Context, j projections.Job, a *projections.JobAttempt) (int64, error) {
-	size, err := s.Farm.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
+	size, err := s.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
 	if err != nil || a.Log == nil || size >= a.Log.Bytes {
 		return size, err
 	}
-	if s.Farm.LogDays == 0 { // removed under an earlier setting
+	if s.LogDays == 0 { // removed under an earlier setting
 		return 0, errLogRemoved
 	}
-	removed := errLogRemoved.With("keptDays", s.Farm.LogDays)
-	removed.Message = fmt.Sprintf("This log was removed: logs of jobs are kept for %d days.", s.Farm.LogDays)
+	removed := errLogRemoved.With("keptDays", s.LogDays)
+	removed.Message = fmt.Sprintf("This log was removed: logs of jobs are kept for %d days.", s.LogDays)
 	return 0, removed
 }
 
@@ -229,7 +229,7 @@ func (s *Server) sendLog(ctx context.Context, w http.ResponseWriter, out *door.D
 // copyLog passes the chunks of a part to write; last marks the final call.
 func (s *Server) copyLog(ctx context.Context, p *logPart, write func(list []joblog.Chunk, last bool) error) error {
 	for at := p.from; at < p.to; {
-		list, err := s.Farm.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.attempt.Epoch, at, int(min(logPage, p.to-at)))
+		list, err := s.Logs.Read(ctx, p.job.Workspace, p.job.ID, p.attempt.Epoch, at, int(min(logPage, p.to-at)))
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package rest
+package farm
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Server) runnerRoutes() door.Section {
-	draining, revoked := exampleRunner, exampleRunner
+	draining, revoked := ExampleRunner, ExampleRunner
 	draining.State, draining.Draining, draining.Note = events.RunnerStateDraining, true, "A new disk."
 	draining.NotedBy = schema.ExampleAda.Name
 	revoked.NotedBy, revoked.Note = schema.ExampleAda.Name, "The machine was sold."
@@ -27,7 +27,7 @@ func (s *Server) runnerRoutes() door.Section {
 			Text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
 				"ones can run at once, and the jobs that they run, whatever the filter.",
 			AnswerExample: runnerList{
-				schema.NewList([]projections.Runner{exampleRunner}, 1, schema.ExamplePage, newRunner),
+				schema.NewList([]projections.Runner{ExampleRunner}, 1, schema.ExamplePage, newRunner),
 				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
 		}),
@@ -36,7 +36,7 @@ func (s *Server) runnerRoutes() door.Section {
 			ID: "getRunner", Summary: "Get a runner",
 			Text:          "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
 			Refuses:       []*fault.Fault{aggregates.ErrNoRunner},
-			AnswerExample: newRunner(exampleRunner),
+			AnswerExample: newRunner(ExampleRunner),
 		}),
 		door.Command((*runnerNote).drain, s.drainRunner, door.Route{
 			Method: "POST", Path: "/farm/runners/{id}/drain", Guard: door.MayDo(events.ManageRunners), Farm: true,
@@ -54,7 +54,7 @@ func (s *Server) runnerRoutes() door.Section {
 			Text:          "The runner accepts jobs again. No effect if it is not being drained.",
 			Missing:       aggregates.ErrNoRunner,
 			Refuses:       []*fault.Fault{aggregates.ErrRunnerOver},
-			AnswerExample: newRunner(exampleRunner),
+			AnswerExample: newRunner(ExampleRunner),
 		}),
 		door.Command((*runnerNote).revoke, s.revokeRunner, door.Route{
 			Method: "POST", Path: "/farm/runners/{id}/revoke", Guard: door.MayDo(events.ManageRunners), Farm: true,
@@ -170,11 +170,11 @@ type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
-	found, total, err := s.Primary.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
+	found, total, err := s.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Primary.Runners.Slots(ctx, workspace)
+	all, err := s.Runners.Slots(ctx, workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*door.BodyAnswe
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, err := door.Find(ctx, id, aggregates.ErrNoRunner, s.Primary.Runners.Get)
+	r, err := door.Find(ctx, id, aggregates.ErrNoRunner, s.Runners.Get)
 	if err != nil {
 		return runner{}, err
 	}
@@ -253,7 +253,8 @@ func (s *Server) changedRunner(ctx context.Context, done commands.Result, err er
 	return &runnerAnswer{schema.Position{Position: done.Position}, r}, err
 }
 
-var exampleRunner = projections.Runner{
+// ExampleRunner is the runner of the example workspace.
+var ExampleRunner = projections.Runner{
 	ID: schema.ExampleNo(22), Name: "builder-1", State: events.RunnerStateOnline, ExclusiveLabels: []string{},
 	Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1"}, Capacity: 2,
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},

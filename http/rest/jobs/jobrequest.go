@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"cmp"
@@ -166,7 +166,7 @@ func (s *Server) prepareJob(ctx context.Context, submit *commands.SubmitJob) err
 	c := door.CallerOf(ctx)
 	var repoID events.ID
 	if submit.Spec.Repo != nil {
-		repo, _, ok, err := s.repoOf(ctx, submit.Spec.Repo.ID)
+		repo, _, ok, err := s.RepoOf(ctx, submit.Spec.Repo.ID)
 		switch {
 		case err != nil:
 			return err

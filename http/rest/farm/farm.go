@@ -1,16 +1,14 @@
-package rest
+package farm
 
 import (
 	"context"
 	"crypto/x509"
-	"io"
 
 	"svc/events"
-	"svc/farm/joblog"
 )
 
-// Farm configures the routes of the build farm. They fail with farm_off while On is false.
-type Farm struct {
+// Config configures the routes of the build farm. They fail with farm_off while On is false.
+type Config struct {
 	On        bool
 	PublicURL string // of the gateway, without a trailing slash; "" if it is not set
 
@@ -26,14 +24,6 @@ type Farm struct {
 	// creates it if there is none.
 	Authority func(ctx context.Context, workspace events.ID) (events.AuthorityCreated, error)
 
-	Logs    *joblog.Logs
-	LogDays int // retention of job logs in days; 0 keeps them forever
-
-	ArtifactDays int // retention of artifacts in days; 0 keeps them forever
-
 	// Vault stores the values of job secrets.
 	Vault SecretVault
-
-	// Artifact opens an artifact. It is nil if artifacts are not stored.
-	Artifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)
 }

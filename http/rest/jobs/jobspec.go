@@ -1,4 +1,4 @@
-package rest
+package jobs
 
 import (
 	"github.com/danielgtaylor/huma/v2"

@@ -1,4 +1,4 @@
-package rest
+package farm
 
 import (
 	"context"
@@ -82,7 +82,7 @@ func newFarmSecret(s projections.FarmSecret) farmSecret {
 type farmSecretsAnswer struct{ Body schema.List[farmSecret] }
 
 func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecretsAnswer, error) {
-	found, err := s.Primary.FarmSecrets.List(ctx, door.CallerOf(ctx).Workspace)
+	found, err := s.FarmSecrets.List(ctx, door.CallerOf(ctx).Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (s *Server) checkScopeRepos(ctx context.Context, scope *events.SecretScope)
 		return nil
 	}
 	for _, id := range scope.Repos {
-		_, _, ok, err := s.repoOf(ctx, id)
+		_, _, ok, err := s.RepoOf(ctx, id)
 		switch {
 		case err != nil:
 			return err
@@ -175,7 +175,7 @@ func (s *Server) checkScopeRepos(ctx context.Context, scope *events.SecretScope)
 func (s *Server) storeSecret(ctx context.Context, set commands.SetFarmSecret, text string) (commands.Result, events.ID, error) {
 	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
-	if err := s.Farm.Vault.Put(within, set.Workspace, set.Value, text); err != nil {
+	if err := s.Vault.Put(within, set.Workspace, set.Value, text); err != nil {
 		return commands.Result{}, events.ID{}, err
 	}
 	return s.Commands.SetFarmSecret(ctx, set)
@@ -189,7 +189,7 @@ func (s *Server) deleteValue(ctx context.Context, workspace, value events.ID) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), door.VaultTimeout)
 	defer cancel()
-	if err := s.Farm.Vault.Delete(ctx, workspace, value); err != nil {
+	if err := s.Vault.Delete(ctx, workspace, value); err != nil {
 		s.Log.WarnContext(ctx, "delete the value of a secret", "err", err)
 	}
 }

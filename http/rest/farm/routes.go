@@ -1,0 +1,29 @@
+// Package farm serves the build farm: its machines, their enrollment, and secrets of jobs.
+package farm
+
+import (
+	"context"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/http/rest/door"
+	"svc/projections"
+)
+
+// A Server answers requests about the build farm.
+type Server struct {
+	*door.Door
+	Config
+	BuildFarm   projections.BuildFarm
+	Runners     projections.Runners
+	Enrollments projections.Enrollments
+	FarmSecrets projections.FarmSecrets
+
+	// RepoOf returns a repository that jobs may name.
+	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)
+}
+
+// Routes returns the routes in the order of the OpenAPI document.
+func (s *Server) Routes() []door.Section {
+	return []door.Section{s.enrollmentRoutes(), s.farmRoutes(), s.runnerRoutes(), s.farmSecretRoutes()}
+}

@@ -1,0 +1,43 @@
+// Package jobs serves the jobs of the build farm, their logs and artifacts.
+package jobs
+
+import (
+	"context"
+	"io"
+
+	"svc/aggregates"
+	"svc/events"
+	"svc/farm/joblog"
+	"svc/farm/queue"
+	"svc/http/rest/door"
+	"svc/projections"
+)
+
+// Config configures what is stored of jobs.
+type Config struct {
+	Logs    *joblog.Logs
+	LogDays int // retention of job logs in days; 0 keeps them forever
+
+	ArtifactDays int // retention of artifacts in days; 0 keeps them forever
+
+	// OpenArtifact opens an artifact. It is nil if artifacts are not stored.
+	OpenArtifact func(ctx context.Context, workspace, job, artifact events.ID) (io.ReadSeekCloser, error)
+}
+
+// A Server answers requests about jobs.
+type Server struct {
+	*door.Door
+	Config
+	Queue     queue.Queue
+	Jobs      projections.Jobs
+	Runners   projections.Runners
+	Artifacts projections.Artifacts
+
+	// RepoOf returns a repository that jobs may name.
+	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)
+}
+
+// Routes returns the routes in the order of the OpenAPI document.
+func (s *Server) Routes() []door.Section {
+	return []door.Section{s.jobRoutes(), s.jobLogRoutes(), s.artifactRoutes()}
+}
