@@ -11,6 +11,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
+	"svc/fault"
 	"svc/proof"
 )
 
@@ -69,10 +70,7 @@ func (w *Worker) isFollowed(ctx context.Context, workspace events.ID) (yes bool,
 		select not exists (
 			select from unnest($2::text[]) v (name) left join checkpoints c on c.workspace_id = $1 and c.view = v.name
 			where coalesce(c.seq, 0) < (select head from logs where workspace_id = $1))`, workspace, w.Followers).Scan(&yes)
-	if err != nil {
-		return false, fmt.Errorf("read how far the log is followed: %w", err)
-	}
-	return yes, nil
+	return yes, fault.Wrap(err, "read how far the log is followed")
 }
 
 // removeFiles removes the artifacts of all jobs.
@@ -116,10 +114,7 @@ func (w *Worker) tables(ctx context.Context) ([]string, error) {
 		and not c.relname = any($1) order by c.relname = 'global_keys', c.relname`,
 		slices.Concat(logTables, lastTables, []string{"tombstones", "users", "accounts"}))
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list tables")
 }
 
 // deleteRows deletes the rows of a workspace, some at a time.
@@ -191,9 +186,6 @@ func (w *Worker) erase(ctx context.Context, workspace events.ID) error {
 			batch.Queue(`delete from `+table+` where workspace_id = $1`, workspace)
 		}
 		batch.Queue(`update tombstones set erased_at = $2 where workspace_id = $1`, workspace, w.Now())
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-			return fmt.Errorf("end the log: %w", err)
-		}
-		return nil
+		return fault.Wrap(tx.SendBatch(ctx, batch).Close(), "end the log")
 	})
 }

@@ -154,3 +154,11 @@ var (
 
 // ErrCrossOrigin refuses a request that another site made a browser send.
 var ErrCrossOrigin = New(Denied, "cross_origin_refused", "This request came from another site.")
+
+// Wrap says what failed, and on what: it returns "format: err", which wraps err, and nil if err is nil.
+func Wrap(err error, format string, operands ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(operands, err)...)
+}

@@ -155,3 +155,10 @@ func TestFaultsOfEveryRoute(t *testing.T) {
 		require.Equal(t, c.code, c.fault.Code)
 	}
 }
+
+func TestWrapNamesOperationAndOperand(t *testing.T) {
+	require.NoError(t, fault.Wrap(nil, "load %s", "team/red"))
+	err := fault.Wrap(fault.ErrUnavailable, "load %s", "team/red")
+	require.ErrorIs(t, err, fault.ErrUnavailable)
+	require.ErrorContains(t, err, "load team/red: ")
+}

@@ -12,6 +12,7 @@ import (
 	"svc/aggregates"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 )
 
 // Defaults of jobs that settings leave open.
@@ -102,10 +103,7 @@ func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec) (events
 		return spec, nil, err
 	}
 	input, err := json.Marshal(t)
-	if err != nil {
-		return spec, nil, fmt.Errorf("encode task of run %s: %w", r.run, err)
-	}
-	return spec, input, nil
+	return spec, input, fault.Wrap(err, "encode task of run %s", r.run)
 }
 
 // A task is task.json, what an implementer is asked for. Contract is its version.

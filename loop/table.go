@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A table is run_steps: when each run is due. The database's clock decides, and claims expire by it.
@@ -49,10 +50,7 @@ func (t table) mark(ctx context.Context, tx sender, workspace events.ID, list []
 		on conflict (workspace_id, run_id) do update set due_at = least(s.due_at, now()), look = s.look or excluded.look,
 			repo_id = case when excluded.repo_id = '00000000-0000-0000-0000-000000000000' then s.repo_id else excluded.repo_id end`,
 		workspace, runs, repos, looks)
-	if err != nil {
-		return fmt.Errorf("mark runs of %s: %w", workspace, err)
-	}
-	return nil
+	return fault.Wrap(err, "mark runs of %s", workspace)
 }
 
 // A sender is a transaction or a pool.
@@ -69,20 +67,14 @@ func (t table) wake(ctx context.Context, tx sender, workspace events.ID, codes [
 				select run_id from run_steps where workspace_id = $1 and code = c.code and due_at > now() and claimed_until is null
 				order by run_id limit $3) o) w
 		where s.workspace_id = $1 and s.run_id = w.run_id`, workspace, codes, limit)
-	if err != nil {
-		return fmt.Errorf("wake runs of %s: %w", workspace, err)
-	}
-	return nil
+	return fault.Wrap(err, "wake runs of %s", workspace)
 }
 
 // wakeRepo makes all runs of a repository due.
 func (t table) wakeRepo(ctx context.Context, tx sender, workspace, repo events.ID) error {
 	_, err := tx.Exec(ctx, `
 		update run_steps set due_at = least(due_at, now()) where workspace_id = $1 and repo_id = $2`, workspace, repo)
-	if err != nil {
-		return fmt.Errorf("wake runs of repository %s: %w", repo, err)
-	}
-	return nil
+	return fault.Wrap(err, "wake runs of repository %s", repo)
 }
 
 // workspaces returns up to limit workspaces that have due runs, those that have waited longest
@@ -93,10 +85,7 @@ func (t table) workspaces(ctx context.Context, limit int) ([]events.ID, error) {
 		where claimed_until is null and due_at <= now()
 		group by workspace_id order by min(due_at) limit $1`, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	if err != nil {
-		return nil, fmt.Errorf("find due runs: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "find due runs")
 }
 
 // claim claims a due run of a workspace, or returns nil if there is none.
@@ -137,10 +126,7 @@ func (t table) sweep(ctx context.Context) error {
 		select workspace_id, run_id, repo_id, now() from runs r where not tidied
 			and not exists (select from run_steps s where s.workspace_id = r.workspace_id and s.run_id = r.run_id)
 		on conflict do nothing`)
-	if err != nil {
-		return fmt.Errorf("sweep active runs: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "sweep active runs")
 }
 
 // freeSlot returns the smallest number from 1 to most that no key with a prefix has, or 0.
@@ -149,10 +135,7 @@ func (t table) freeSlot(ctx context.Context, workspace events.ID, prefix string,
 		select coalesce(min(n), 0) from generate_series(1, $3::int) n
 		where (select owner from unique_keys where workspace_id = $1 and key = $2 || n) is null`,
 		workspace, prefix, most).Scan(&free)
-	if err != nil {
-		return 0, fmt.Errorf("look for a free place of %s: %w", workspace, err)
-	}
-	return free, nil
+	return free, fault.Wrap(err, "look for a free place of %s", workspace)
 }
 
 // earlier reports whether another run of an issue has left something at the code host, or may be about to.
@@ -160,10 +143,7 @@ func (t table) earlier(ctx context.Context, workspace, repo events.ID, issue int
 	err = t.db.QueryRow(ctx, `
 		select exists (select from runs where workspace_id = $1 and repo_id = $2 and issue_number = $3 and run_id < $4 and not tidied)`,
 		workspace, repo, issue, run).Scan(&found)
-	if err != nil {
-		return false, fmt.Errorf("look for earlier runs of issue %d: %w", issue, err)
-	}
-	return found, nil
+	return found, fault.Wrap(err, "look for earlier runs of issue %d", issue)
 }
 
 // renew extends a claim. It returns false if the claim is lost.
@@ -189,10 +169,7 @@ func (t table) release(ctx context.Context, d *due, by events.ID, after time.Dur
 			when $4 = 'infinity' then 'infinity'::timestamptz else now() + $4::interval end)
 		where workspace_id = $1 and run_id = $2 and claimed_by = $3`,
 		d.Workspace, d.Run, by, next, string(code), attempt)
-	if err != nil {
-		return fmt.Errorf("release run %s: %w", d.Run, err)
-	}
-	return nil
+	return fault.Wrap(err, "release run %s", d.Run)
 }
 
 // remove forgets a run for which nothing is left to do, unless something has happened to it.
@@ -200,8 +177,5 @@ func (t table) remove(ctx context.Context, d *due, by events.ID) error {
 	_, err := t.db.Exec(ctx, `
 		delete from run_steps where workspace_id = $1 and run_id = $2 and claimed_by = $3 and due_at = 'infinity'`,
 		d.Workspace, d.Run, by)
-	if err != nil {
-		return fmt.Errorf("forget run %s: %w", d.Run, err)
-	}
-	return nil
+	return fault.Wrap(err, "forget run %s", d.Run)
 }

@@ -9,6 +9,7 @@ import (
 
 	"svc/engine/client"
 	"svc/events"
+	"svc/fault"
 )
 
 const (
@@ -128,8 +129,5 @@ func (t table) watched(ctx context.Context) ([]watchedRun, error) {
 		select workspace_id, repo_id, run_id, branch, detail::jsonb ->> 'head' as head, pr_number from runs
 		where active and branch <> '' order by workspace_id, repo_id`)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[watchedRun])
-	if err != nil {
-		return nil, fmt.Errorf("read branches of active runs: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read branches of active runs")
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc/fault"
 )
 
 // A row is a migration recorded in the database.
@@ -60,10 +62,7 @@ func (h *history) rows(ctx context.Context) ([]row, error) {
 		return nil, fmt.Errorf("read %s: %w", h.table, err)
 	}
 	rows, err := pgx.CollectRows(result, pgx.RowToStructByPos[row])
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", h.table, err)
-	}
-	return rows, nil
+	return rows, fault.Wrap(err, "read %s", h.table)
 }
 
 // create creates the table. It refuses a schema that has other tables, because the address
@@ -92,10 +91,7 @@ func (h *history) create(ctx context.Context) error {
 			duration_ms bigint not null,
 			success     boolean not null
 		)`)
-	if err != nil {
-		return fmt.Errorf("create %s: %w", h.table, err)
-	}
-	return nil
+	return fault.Wrap(err, "create %s", h.table)
 }
 
 func (h *history) insert(ctx context.Context, f file, took time.Duration, success bool) error {
@@ -103,10 +99,7 @@ func (h *history) insert(ctx context.Context, f file, took time.Duration, succes
 		insert into `+h.table+` (version, description, checksum, duration_ms, success)
 		values ($1, $2, $3, $4, $5)`,
 		f.version, f.description, f.checksum, took.Milliseconds(), success)
-	if err != nil {
-		return fmt.Errorf("record %s: %w", f.name, err)
-	}
-	return nil
+	return fault.Wrap(err, "record %s", f.name)
 }
 
 // succeed marks the failed row of f as successful.
@@ -114,17 +107,11 @@ func (h *history) succeed(ctx context.Context, f file, took time.Duration) error
 	_, err := h.conn.Exec(ctx, `
 		update `+h.table+` set success = true, duration_ms = $2, applied_at = now() where version = $1`,
 		f.version, took.Milliseconds())
-	if err != nil {
-		return fmt.Errorf("record %s: %w", f.name, err)
-	}
-	return nil
+	return fault.Wrap(err, "record %s", f.name)
 }
 
 // restoreSearchPath undoes changes of the session's search path by a migration.
 func (h *history) restoreSearchPath(ctx context.Context) error {
 	_, err := h.conn.Exec(ctx, `select set_config('search_path', $1, false)`, h.searchPath)
-	if err != nil {
-		return fmt.Errorf("restore search path: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "restore search path")
 }

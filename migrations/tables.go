@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc/fault"
 )
 
 // tableChange matches the statements that create or drop a table.
@@ -56,10 +58,7 @@ func (h *history) alterations(ctx context.Context, tables []string) (list []stri
 		list = append(list, name+" "+what)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("compare tables of schema %q: %w", h.schema, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "compare tables of schema %q", h.schema)
 }
 
 // alteredText describes alterations and says what to do.

@@ -14,6 +14,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // Moved tells p that a log has grown, or that any log may have if workspace is zero. It does not
@@ -70,10 +71,7 @@ func (p *Prover) takePage(ctx context.Context, workspaces []events.ID) (more []e
 		}
 		b := &pgx.Batch{}
 		w.queue(b)
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return fmt.Errorf("write hashes: %w", err)
-		}
-		return nil
+		return fault.Wrap(tx.SendBatch(ctx, b).Close(), "write hashes")
 	})
 	return more, err
 }
@@ -245,10 +243,7 @@ func readPage(ctx context.Context, db store.Querier, workspace events.ID, after,
 			order by seq limit $4`, eventColumns, `$5::bigint`)+`
 		order by seq`, workspace, after, upTo, page, store.PageBytes)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[eventRow])
-	if err != nil {
-		return nil, fmt.Errorf("read events after %d: %w", after, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read events after %d", after)
 }
 
 // readEach returns the next events of logs, up to limit of each, with misplaced ones marked. It ignores events

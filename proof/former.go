@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A FormerKey is a lost key that signed a log, according to a record in the log.
@@ -34,10 +35,7 @@ func formerKeys(ctx context.Context, db *pgxpool.Pool, workspace events.ID, size
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read former keys: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read former keys")
 }
 
 // findFormerKeys follows the chain of former keys back from the verifier key. It trusts the signed

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // storeReport stores a report unless a newer one is stored. One of the future does not count as newer: a process
@@ -28,10 +29,7 @@ func (p *Prover) storeReport(ctx context.Context, r Report) error {
 		on conflict (workspace_id) do update set checked_at = excluded.checked_at, report = excluded.report, mac = excluded.mac
 		where v.workspace_id = $1 and (v.checked_at < excluded.checked_at or v.checked_at > now() + interval '1 minute')`,
 		r.Workspace, r.CheckedAt, text, mac)
-	if err != nil {
-		return fmt.Errorf("store report of %s: %w", r.Workspace, err)
-	}
-	return nil
+	return fault.Wrap(err, "store report of %s", r.Workspace)
 }
 
 // reportPlace returns what the MAC of a stored report covers besides its text.

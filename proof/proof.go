@@ -219,10 +219,7 @@ func (p *Prover) signingKey(ctx context.Context) (*signingKey, error) {
 
 func (p *Prover) hasCheckpoints(ctx context.Context) (some bool, err error) {
 	err = p.db.QueryRow(ctx, `select exists (select from proof_checkpoints)`).Scan(&some)
-	if err != nil {
-		return false, fmt.Errorf("look for checkpoints: %w", err)
-	}
-	return some, nil
+	return some, fault.Wrap(err, "look for checkpoints")
 }
 
 func (p *Prover) newKey() (private []byte, public string, err error) {

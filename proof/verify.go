@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A Report is the result of a verification.
@@ -166,10 +167,7 @@ func (v *verification) readSizes(ctx context.Context) (s sizes, err error) {
 			select size, note from proof_checkpoints where workspace_id = $1 order by size desc limit 1) c on true`,
 		v.Workspace, FollowerName).
 		Scan(&s.head, &s.checkpoint, &s.note, &s.hashes, &s.tiles, &s.position, &s.below, &s.beyond, &s.wrongTime)
-	if err != nil {
-		return s, fmt.Errorf("read sizes: %w", err)
-	}
-	return s, nil
+	return s, fault.Wrap(err, "read sizes")
 }
 
 // checkSizes reports sizes that contradict each other, and opens the newest checkpoint.
@@ -223,8 +221,5 @@ func (v *verification) openCheckpoint(size int64, text string) *signedCheckpoint
 func Workspaces(ctx context.Context, db *pgxpool.Pool) ([]events.ID, error) {
 	rows, _ := db.Query(ctx, `select workspace_id from logs union select workspace_id from proof_checkpoints order by 1`)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	if err != nil {
-		return nil, fmt.Errorf("list workspaces: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list workspaces")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // Daily counts what people did, or what was done to addresses, on a day, for all processes
@@ -46,8 +47,5 @@ func (d Daily) Take(ctx context.Context, subject events.ID, what string, day tim
 func (d Daily) GiveBack(ctx context.Context, subject events.ID, what string, day time.Time) error {
 	_, err := d.DB.Exec(ctx, `
 		update daily_counts set count = count - 1 where user_id = $1 and what = $2 and day = $3 and count > 0`, subject, what, day)
-	if err != nil {
-		return fmt.Errorf("give back %s of %s: %w", what, subject, err)
-	}
-	return nil
+	return fault.Wrap(err, "give back %s of %s", what, subject)
 }

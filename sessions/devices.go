@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // SetActive sets the workspace of the session's requests that name none. ok is false, and nothing
@@ -19,10 +20,7 @@ func (s *Store) SetActive(ctx context.Context, session Session, workspace events
 		with m as (select workspace_id from members where workspace_id = $1 and user_id = $2 for key share),
 			done as (update sessions s set active_workspace_id = m.workspace_id from m where s.token_hash = $3)
 		select exists (select from m)`, workspace, session.User, session.hash).Scan(&ok)
-	if err != nil {
-		return false, fmt.Errorf("set active workspace of session %s: %w", session.ID, err)
-	}
-	return ok, nil
+	return ok, fault.Wrap(err, "set active workspace of session %s", session.ID)
 }
 
 // UnsetActive makes the session's requests that name no workspace concern none.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -38,10 +39,7 @@ func (p Passwords) Set(ctx context.Context, user events.ID, password string) err
 	_, err = p.DB.Exec(ctx, `
 		insert into passwords (user_id, hash) values ($1, $2)
 		on conflict (user_id) do update set hash = excluded.hash`, user, string(hash))
-	if err != nil {
-		return fmt.Errorf("set password of %s: %w", user, err)
-	}
-	return nil
+	return fault.Wrap(err, "set password of %s", user)
 }
 
 // Check returns the person with that verified address and password, and their personal

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/fault"
 )
 
 // StateLifetime is how long a sign-in may take at the provider.
@@ -43,10 +45,7 @@ func (s States) Begin(ctx context.Context, random string, state State) error {
 		values ($1, $2, $3, $4, $5, $6, $7)`,
 		digest(random), state.Provider, state.Verifier, state.CallbackURL, state.ErrorCallbackURL, state.NewUserURL,
 		now.Add(StateLifetime), now.Add(-errorURLKept))
-	if err != nil {
-		return fmt.Errorf("begin sign-in: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "begin sign-in")
 }
 
 // Take consumes a sign-in. ok is false if there is none, it has expired, or it was taken

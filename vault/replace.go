@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"svc/fault"
 )
 
 // ErrNotLost means that a secret can be opened, so that there is no reason to replace it.
@@ -51,10 +53,7 @@ func (s Secrets) Replace(ctx context.Context, name, former string, create func()
 			name, sealed, s.Ring.ids()[0], public)
 		return tx.SendBatch(ctx, b).Close()
 	})
-	if err != nil {
-		return fmt.Errorf("replace secret %s: %w", name, err)
-	}
-	return nil
+	return fault.Wrap(err, "replace secret %s", name)
 }
 
 // ForgetUnopenable deletes the credentials that no key of the ring opens, if the key that
@@ -77,8 +76,5 @@ func (r Ring) ForgetUnopenable(ctx context.Context, db *pgxpool.Pool) (tokens in
 			checkName, sealed, r.ids()[0])
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("forget what cannot be opened: %w", err)
-	}
-	return tokens, nil
+	return tokens, fault.Wrap(err, "forget what cannot be opened")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 const (
@@ -66,10 +67,7 @@ func Rotate(ctx context.Context, db *pgxpool.Pool, ring Ring) (Rotation, error) 
 	err := db.QueryRow(ctx, `
 		select (select count(*) from provider_tokens where `+sealedID+` <> $1) + (select count(*)`+fromOldSecrets+`)`,
 		ring.sealedIDs()[0]).Scan(&done.Left)
-	if err != nil {
-		return done, fmt.Errorf("count what is under old keys: %w", err)
-	}
-	return done, nil
+	return done, fault.Wrap(err, "count what is under old keys")
 }
 
 type row struct {

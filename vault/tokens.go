@@ -10,6 +10,7 @@ import (
 
 	"svc/config"
 	"svc/events"
+	"svc/fault"
 )
 
 // Tokens stores people's tokens at providers such as github, sealed in PostgreSQL. A person
@@ -35,10 +36,7 @@ func (t Tokens) Put(ctx context.Context, user events.ID, provider string, token 
 		on conflict (user_id, provider) do update
 		set sealed = excluded.sealed, key_id = excluded.key_id, updated_at = excluded.updated_at`,
 		user, provider, sealed, t.Ring.ids()[0])
-	if err != nil {
-		return fmt.Errorf("put %s: %w", place, err)
-	}
-	return nil
+	return fault.Wrap(err, "put %s", place)
 }
 
 // Get returns a token. ok is false if there is none. If it does not open, the error wraps
@@ -63,10 +61,7 @@ func (t Tokens) Get(ctx context.Context, user events.ID, provider string) (token
 // Delete deletes a token. It is no error if there is none.
 func (t Tokens) Delete(ctx context.Context, user events.ID, provider string) error {
 	_, err := t.DB.Exec(ctx, `delete from provider_tokens where user_id = $1 and provider = $2`, user, provider)
-	if err != nil {
-		return fmt.Errorf("delete %s: %w", tokenPlace(user, provider), err)
-	}
-	return nil
+	return fault.Wrap(err, "delete %s", tokenPlace(user, provider))
 }
 
 // tokenPlace returns a different place for each row, because a user's id has a fixed

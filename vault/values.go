@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"svc/fault"
 )
 
 // Put stores a secret under a name that was never used before.
@@ -29,10 +31,7 @@ func (s Secrets) Get(ctx context.Context, name string) (secret []byte, ok bool, 
 func (s Secrets) Size(ctx context.Context, names []string) (bytes int64, err error) {
 	err = s.DB.QueryRow(ctx, `select coalesce(sum(octet_length(sealed) - $2), 0) from vault_secrets where name = any($1)`,
 		names, startBytes+extraBytes).Scan(&bytes)
-	if err != nil {
-		return 0, fmt.Errorf("size of %d secrets: %w", len(names), err)
-	}
-	return bytes, nil
+	return bytes, fault.Wrap(err, "size of %d secrets", len(names))
 }
 
 // Delete deletes a secret. It is no error if there is none.

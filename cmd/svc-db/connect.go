@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events/store"
+	"svc/fault"
 	"svc/migrations"
 )
 
@@ -112,10 +113,7 @@ func (inv invocation) pool(ctx context.Context) (*pgxpool.Pool, error) {
 	}
 	store.RequireUTF8(cfg.ConnConfig)
 	db, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	return db, nil
+	return db, fault.Wrap(err, "open database")
 }
 
 // hostPorts returns every host and port that cfg would try.

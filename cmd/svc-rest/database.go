@@ -10,6 +10,7 @@ import (
 
 	"svc/config"
 	"svc/events/store"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -81,8 +82,5 @@ func open(variable string, address config.URL, check func(context.Context, *pgx.
 	store.RequireUTF8(pool.ConnConfig)
 	pool.PrepareConn = check
 	db, err := pgxpool.NewWithConfig(context.Background(), pool)
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	return db, nil
+	return db, fault.Wrap(err, "open database")
 }

@@ -13,6 +13,7 @@ import (
 
 	"svc/farm/release"
 	"svc/farm/wire"
+	"svc/fault"
 )
 
 // packRelease packs svc-runner for this machine's platform into the folder of releases, so that
@@ -30,10 +31,7 @@ func (s *stack) packRelease(now time.Time) error {
 	}
 	latest := release.Latest{Version: release.Version, MinProtocol: wire.Version, NotBefore: now}
 	builds := []release.Build{{OS: runtime.GOOS, Arch: runtime.GOARCH, Path: program}}
-	if err := release.Repack(dir, latest, builds, key); err != nil {
-		return fmt.Errorf("pack the release of svc-runner: %w", err)
-	}
-	return nil
+	return fault.Wrap(release.Repack(dir, latest, builds, key), "pack the release of svc-runner")
 }
 
 // packed reports whether dir has a signed release of this version that contains program, or that

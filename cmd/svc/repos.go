@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"svc/fault"
 )
 
 // demoRepos are the repositories of the code host that are connected to the first workspace of the demonstration. Its
@@ -94,8 +96,5 @@ func (s *stack) connectRepo(ctx context.Context, o *owner, place string) error {
 	if refused, ok := errors.AsType[*apiError](err); ok && refused.Status == http.StatusConflict && refused.Code == "repo_already_connected" {
 		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("connect %s: %w", place, err)
-	}
-	return nil
+	return fault.Wrap(err, "connect %s", place)
 }

@@ -17,6 +17,7 @@ import (
 	"svc/config"
 	"svc/dev/pgserver"
 	"svc/engine/client"
+	"svc/fault"
 	"svc/http/serve"
 )
 
@@ -207,10 +208,7 @@ func (s *stack) makeCertificate() error {
 	if err != nil {
 		return fmt.Errorf("SVC_GATEWAY_ADDR: %w", err)
 	}
-	if err := s.folder.gatewayCertificate(host, time.Now()); err != nil {
-		return fmt.Errorf("make certificate of the gateway: %w", err)
-	}
-	return nil
+	return fault.Wrap(s.folder.gatewayCertificate(host, time.Now()), "make certificate of the gateway")
 }
 
 func (s *stack) startGateway(ctx context.Context) error {

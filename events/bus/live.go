@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 const (
@@ -167,10 +168,7 @@ func (l *live) readMessages(ctx context.Context, topic string, wanted []place) (
 		r.at = at[r.position]
 		return r, err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read messages: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read messages")
 }
 
 // deliver returns when a message was processed. It sends a message that was refused again.

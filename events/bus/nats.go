@@ -18,6 +18,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/fault"
 )
 
 const (
@@ -62,10 +63,7 @@ func openNATS(ctx context.Context, urls []string, ackWait time.Duration, log *sl
 // connect returns a connection that reconnects, however long the servers are away.
 func (b *jetStream) connect() (*nats.Conn, error) {
 	conn, err := nats.Connect(b.urls, nats.Name("workspace-service"), nats.Timeout(openLimit/2), nats.MaxReconnects(-1))
-	if err != nil {
-		return nil, fmt.Errorf("connect to NATS: %w", err)
-	}
-	return conn, nil
+	return conn, fault.Wrap(err, "connect to NATS")
 }
 
 // createStreams creates the streams that do not exist. An operator who wants other settings, such
@@ -283,10 +281,7 @@ func ensureConsumer(ctx context.Context, conn *nats.Conn, topic, group string, a
 			DeliverPolicy: nats.DeliverAllPolicy, AckPolicy: nats.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: 1,
 		}, nats.Context(ctx))
 	}
-	if err != nil {
-		return fmt.Errorf("set up consumer %s of stream %s: %w", group, topic, err)
-	}
-	return nil
+	return fault.Wrap(err, "set up consumer %s of stream %s", group, topic)
 }
 
 func (b *jetStream) deleteOld(context.Context) error { return nil } // streams have a maximum age

@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // LockCheckpoints returns the checkpoints named name in the logs, and locks them until tx ends.
@@ -143,10 +144,7 @@ func RequireUnmoved(ctx context.Context, db Batcher, names []string, at []store.
 		b.Queue(`select count(*) from checkpoints where workspace_id = $1 and view = any($2) and seq = $3`,
 			p.Workspace, names, p.Seq).QueryRow(requireCount(len(names)))
 	}
-	if err := db.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("look for moved checkpoints: %w", err)
-	}
-	return nil
+	return fault.Wrap(db.SendBatch(ctx, b).Close(), "look for moved checkpoints")
 }
 
 // requireCount returns a function that fails with ErrMoved unless a query counts n rows.

@@ -78,10 +78,7 @@ func (c loadCheck) read(ctx context.Context, db Querier, p StreamPage) ([]events
 	for i := 0; i < len(list) && err == nil; i++ {
 		records[i], err = decodeStrict(list[i].record, list[i].kind)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read stream %s at %d: %w", p.Stream, p.Version, err)
-	}
-	return records, nil
+	return records, fault.Wrap(err, "read stream %s at %d", p.Stream, p.Version)
 }
 
 // check returns an error unless this service appended or signed all events of a list, and they follow a version

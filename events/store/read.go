@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A Querier is a connection, a pool or a transaction.
@@ -142,10 +143,7 @@ func (p Page) Ends(ctx context.Context, db Querier) (ends []Position, err error)
 			err = findMissing(ctx, db, at)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read where logs end: %w", err)
-	}
-	return ends, nil
+	return ends, fault.Wrap(err, "read where logs end")
 }
 
 // findMissing returns an error that names the first missing event after a position, or nil if none is missing.
@@ -186,8 +184,5 @@ func (p StreamPage) Read(ctx context.Context, db Querier) ([]events.Record, erro
 	}
 	rows, _ := db.Query(ctx, sql, p.Workspace, p.Stream, p.Version, p.Limit)
 	list, err := pgx.CollectRows(rows, p.Decode.scanner()) // reports errors of Query as well
-	if err != nil {
-		return nil, fmt.Errorf("read stream %s at %d: %w", p.Stream, p.Version, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read stream %s at %d", p.Stream, p.Version)
 }

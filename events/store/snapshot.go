@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // snapshots says how a store authenticates snapshots.
@@ -110,10 +111,7 @@ func DropSnapshots(ctx context.Context, db *pgxpool.Pool, workspace events.ID) (
 	} else {
 		_, err = db.Exec(ctx, `delete from snapshots where workspace_id = $1`, workspace)
 	}
-	if err != nil {
-		return fmt.Errorf("forget snapshots: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "forget snapshots")
 }
 
 // RotateSnapshots replaces the MACs that were made with an old key, so that old keys can be

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A View is a read model that is updated in the transaction of an append.
@@ -99,8 +99,5 @@ func (s *Store) Answer(
 func (s *Store) Holder(ctx context.Context, key string) (workspace, owner events.ID, err error) {
 	rows, _ := s.db.Query(ctx, `select workspace_id, owner from global_keys where key = $1`, key)
 	_, err = pgx.ForEachRow(rows, []any{&workspace, &owner}, func() error { return nil })
-	if err != nil {
-		return workspace, owner, fmt.Errorf("look up key: %w", err)
-	}
-	return workspace, owner, nil
+	return workspace, owner, fault.Wrap(err, "look up key")
 }

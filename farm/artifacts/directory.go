@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"svc/fault"
 )
 
 // A Directory is a store in a directory of a file system with hard links. An object is written to a
@@ -96,10 +98,7 @@ func (d *Directory) Put(ctx context.Context, key string, size int64, r io.Reader
 	if err == nil {
 		err = d.sync(path.Dir(key))
 	}
-	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	return nil
+	return fault.Wrap(err, "put %s", key)
 }
 
 // Stage implements [Store].

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"svc/fault"
 )
 
 // List implements [Store].
@@ -20,10 +22,7 @@ func (d *Directory) List(_ context.Context, folder string) ([]Object, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", folder, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list %s", folder)
 }
 
 // eachFile calls visit with each file of a folder in order of names. Files removed meanwhile are

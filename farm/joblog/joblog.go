@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 const (
@@ -142,8 +143,5 @@ func (l *Logs) Sizes(ctx context.Context, workspace events.ID, epochs map[events
 		sizes[job] = size
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read sizes of logs of %s: %w", workspace, err)
-	}
-	return sizes, nil
+	return sizes, fault.Wrap(err, "read sizes of logs of %s", workspace)
 }

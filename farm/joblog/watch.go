@@ -2,12 +2,12 @@ package joblog
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 type key struct{ workspace, job events.ID }
@@ -105,10 +105,7 @@ func (l *Logs) checkWatched(ctx context.Context) error {
 		l.checkedAt(k, epoch, seq)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("look at leases: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "look at leases")
 }
 
 func (l *Logs) watchedJobs() (workspaces, jobs []events.ID) {
