@@ -15,7 +15,7 @@ import (
 	"svc/config"
 	"svc/events/bus"
 	"svc/http/auth"
-	"svc/http/rest"
+	"svc/http/rest/runs"
 	"svc/input"
 	"svc/sessions"
 )
@@ -175,11 +175,11 @@ func (c Config) apiURL() string {
 }
 
 // codeHost returns the code host of people and repositories, or nil if none is configured.
-func (c Config) codeHost() *rest.CodeHost {
+func (c Config) codeHost() *runs.CodeHost {
 	if c.OAuthClientID == "" {
 		return nil
 	}
-	return &rest.CodeHost{Kind: c.OAuthKind, URL: c.OAuthURL.URL()}
+	return &runs.CodeHost{Kind: c.OAuthKind, URL: c.OAuthURL.URL()}
 }
 
 // providers returns the code hosts with which people can sign in, by name.

@@ -12,6 +12,7 @@ import (
 	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/rest/door"
+	"svc/http/rest/runs"
 	"svc/http/rest/schema"
 	"svc/projections"
 )
@@ -47,7 +48,7 @@ type dashboard struct {
 	Inbox  waiting    `json:"inbox"`
 	Farm   Farm       `json:"farm"`
 	System system     `json:"system"`
-	Recent []run      `json:"recent" nullable:"false" doc:"The most recently updated runs, newest first."`
+	Recent []runs.Run `json:"recent" nullable:"false" doc:"The most recently updated runs, newest first."`
 }
 
 type sentence struct {
@@ -55,15 +56,8 @@ type sentence struct {
 }
 
 type activeRuns struct {
-	Active  int          `json:"active"`
-	ByStage []stageCount `json:"byStage" nullable:"false"`
-}
-
-type stageCount struct {
-	Label   string `json:"label" example:"Build farm"`
-	Count   int    `json:"count" doc:"Runs in this stage, including waiting and stuck ones."`
-	Waiting int    `json:"waiting" doc:"Runs that wait for a person."`
-	Stuck   int    `json:"stuck" doc:"Runs that should progress but do not."`
+	Active  int               `json:"active"`
+	ByStage []runs.StageCount `json:"byStage" nullable:"false"`
 }
 
 type waiting struct {
@@ -149,7 +143,7 @@ func (s *Server) dashboardPosition(ctx context.Context) (string, error) {
 
 func newDashboard(o projections.Overview, system system, now time.Time) *dashboard {
 	d := &dashboard{
-		System: system, Inbox: newWaiting(o.Waiting), Recent: []run{}, Runs: activeRuns{ByStage: newStageCounts(o.Stages)},
+		System: system, Inbox: newWaiting(o.Waiting), Recent: []runs.Run{}, Runs: activeRuns{ByStage: runs.NewStageCounts(o.Stages)},
 		Farm: Farm{
 			Online: o.Slots.Online, Draining: o.Slots.Draining, Slots: o.Slots.Total, Busy: o.Slots.Busy, Queued: o.Queued,
 		},
@@ -159,34 +153,34 @@ func newDashboard(o projections.Overview, system system, now time.Time) *dashboa
 	}
 	d.Head.Sentence = dashboardSentence(d.Runs.Active, d.Inbox.Waiting)
 	for _, r := range o.Recent {
-		d.Recent = append(d.Recent, newRunAt(now)(r))
+		d.Recent = append(d.Recent, runs.NewRunAt(now)(r))
 	}
 	return d
 }
 
 func newWaiting(c projections.WaitingCounts) waiting {
 	w := waiting{Waiting: c.Total(), OldestAt: openapi.FormatOptionalTime(c.Oldest), ByKind: []kindWaiting{}}
-	for _, kind := range decisionKinds {
+	for _, kind := range runs.DecisionKinds {
 		w.ByKind = append(w.ByKind, kindWaiting{kind, c.ByKind[kind]})
 	}
 	return w
 }
 
 func dashboardSentence(active, waiting int) string {
-	runs := fmt.Sprintf("%d runs are active.", active)
+	text := fmt.Sprintf("%d runs are active.", active)
 	switch active {
 	case 0:
 		return "No run is active."
 	case 1:
-		runs = "1 run is active."
+		text = "1 run is active."
 	}
 	switch waiting {
 	case 0:
-		return runs
+		return text
 	case 1:
-		return runs + " 1 waits for a person."
+		return text + " 1 waits for a person."
 	}
-	return fmt.Sprintf("%s %d wait for a person.", runs, waiting)
+	return fmt.Sprintf("%s %d wait for a person.", text, waiting)
 }
 
 // Seconds that a client waits between requests: more when the service is short of database
@@ -217,7 +211,7 @@ func describeUnchanged() *huma.Response {
 }
 
 var exampleOverview = projections.Overview{
-	Stages: exampleStages, Waiting: exampleWaiting, Recent: []projections.Run{exampleRun()},
+	Stages: runs.ExampleStages, Waiting: runs.ExampleWaiting, Recent: []projections.Run{runs.ExampleRun()},
 	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 

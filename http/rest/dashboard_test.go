@@ -166,3 +166,22 @@ func TestDashboardTagIsOfServerThatAnswered(t *testing.T) {
 	second := ask(first.ETag)
 	require.Equal(t, http.StatusOK, second.Status, "now of a server that is ahead")
 }
+
+func TestDashboardSentence(t *testing.T) {
+	for _, c := range []struct {
+		active, waiting int
+		want            string
+	}{
+		{0, 0, "No run is active."}, {1, 0, "1 run is active."}, {1, 1, "1 run is active. 1 waits for a person."},
+		{12, 3, "12 runs are active. 3 wait for a person."},
+	} {
+		require.Equal(t, c.want, dashboardSentence(c.active, c.waiting))
+	}
+}
+
+func TestPollAfter(t *testing.T) {
+	for load, want := range map[float64]int{0: 15, 0.7: 15, 0.8: 30, 1: 60} {
+		s := New(Config{Load: func() float64 { return load }})
+		require.Equal(t, want, s.pollAfter(), load)
+	}
+}

@@ -61,7 +61,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 			Insights: projections.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
 		},
 	})
-	s.Credentials.Repo = w.Commands.Repo
+	s.runs.Credentials.Repo = w.Commands.Repo
 	api := s.Handler()
 	var head int64
 	var record events.ID

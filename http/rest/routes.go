@@ -9,8 +9,9 @@ import (
 // sections returns the whole API in the order of the OpenAPI document. The routes of a noun are in the
 // noun's file, each with its guard, description and examples.
 func (s *Server) sections() []door.Section {
-	return slices.Concat([]door.Section{
-		s.runRoutes(), s.runEventRoutes(), s.repoRoutes(), s.backlogRoutes(), s.inboxRoutes(), s.insightRoutes(), s.dashboardRoutes(),
-		s.streamRoutes(),
-	}, s.people.Routes(), []door.Section{s.searchRoutes()}, s.farm.Routes(), s.jobs.Routes(), s.audit.Routes())
+	return slices.Concat(
+		s.runs.Routes(), []door.Section{s.dashboardRoutes(), s.streamRoutes()},
+		s.people.Routes(), []door.Section{s.searchRoutes()},
+		s.farm.Routes(), s.jobs.Routes(), s.audit.Routes(),
+	)
 }

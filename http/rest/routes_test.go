@@ -20,6 +20,7 @@ import (
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/rest/door"
+	"svc/http/rest/runs"
 	"svc/projections"
 	"svc/projections/fold"
 	"svc/proof"
@@ -57,7 +58,7 @@ func TestEveryRouteIsComplete(t *testing.T) {
 			}
 			if r.Intent != nil {
 				require.Contains(t, r.Faults(), commands.ErrOutcomeUnknown, name)
-				if _, awaited := r.AnswerExample.(run); awaited {
+				if _, awaited := r.AnswerExample.(runs.Run); awaited {
 					require.Contains(t, r.Faults(), fold.ErrNotCaughtUp, "%s: its handler waits for the view", name)
 				}
 				require.Equal(t, strings.Contains(r.Path, "{id}"), r.Missing != nil, "%s: missing must be set if the path has an id", name)

@@ -9,6 +9,7 @@ import (
 	"svc/http/rest/farm"
 	"svc/http/rest/jobs"
 	"svc/http/rest/people"
+	"svc/http/rest/runs"
 	"svc/http/rest/schema"
 	"svc/projections"
 )
@@ -23,7 +24,7 @@ func (s *Server) searchRoutes() door.Section {
 				"and runners whose name contains the text, among the newest 1,000 accounts and the first 1,000 runners. " +
 				"Callers that may not list service accounts get none.",
 			AnswerExample: searchFound{
-				Members: []people.Member{people.NewMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []run{newRun(exampleRun())},
+				Members: []people.Member{people.NewMember(schema.ExampleZoe, schema.ExampleAda.ID)}, Runs: []runs.Run{runs.NewRun(runs.ExampleRun())},
 				ServiceAccounts: []foundAccount{{people.ExampleAccount.ID.String(), people.ExampleAccount.Name, people.ExampleAccount.Status}},
 				Runners:         []foundRunner{{farm.ExampleRunner.ID.String(), farm.ExampleRunner.Name, farm.ExampleRunner.State}},
 				Jobs:            []foundJob{{jobs.ExampleJobID.String(), "build and test", "acme/web", events.JobStateRunning}},
@@ -41,7 +42,7 @@ type searchAnswer struct{ Body searchFound }
 
 type searchFound struct {
 	Members         []people.Member `json:"members" nullable:"false"`
-	Runs            []run           `json:"runs" nullable:"false"`
+	Runs            []runs.Run      `json:"runs" nullable:"false"`
 	ServiceAccounts []foundAccount  `json:"serviceAccounts" nullable:"false"`
 	Runners         []foundRunner   `json:"runners" nullable:"false"`
 	Jobs            []foundJob      `json:"jobs" nullable:"false"`
@@ -68,7 +69,7 @@ type foundJob struct {
 
 func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, error) {
 	c, q, found := door.CallerOf(ctx), strings.TrimSpace(in.Q), searchFound{
-		Members: []people.Member{}, Runs: []run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
+		Members: []people.Member{}, Runs: []runs.Run{}, ServiceAccounts: []foundAccount{}, Runners: []foundRunner{}, Jobs: []foundJob{},
 	}
 	if q == "" {
 		return &searchAnswer{found}, nil
@@ -81,12 +82,12 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 		found.Members = append(found.Members, people.NewMember(m, c.Person.User))
 	}
 	if text := strings.TrimPrefix(q, "#"); text != "" {
-		runs, err := s.Lists.Runs.Search(ctx, c.Workspace, text, in.Limit)
+		list, err := s.Lists.Runs.Search(ctx, c.Workspace, text, in.Limit)
 		if err != nil {
 			return nil, err
 		}
-		show := newRunAt(s.Now())
-		for _, r := range runs {
+		show := runs.NewRunAt(s.Now())
+		for _, r := range list {
 			found.Runs = append(found.Runs, show(r))
 		}
 	}

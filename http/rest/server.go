@@ -24,6 +24,7 @@ import (
 	"svc/http/rest/farm"
 	"svc/http/rest/jobs"
 	"svc/http/rest/people"
+	"svc/http/rest/runs"
 	"svc/http/rest/schema"
 	"svc/http/router"
 	"svc/lookup"
@@ -52,7 +53,7 @@ type Config struct {
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // messages to operators, by name; may be nil
 	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait
-	CodeHost     *CodeHost                // of repositories that are not connected; may be nil
+	CodeHost     *runs.CodeHost           // of repositories that are not connected; may be nil
 	Engine       client.Client            // asks code hosts
 	Credentials  credentials.Store        // of repositories
 
@@ -107,6 +108,7 @@ type Server struct {
 	Config
 
 	health *health
+	runs   *runs.Server
 	people *people.Server
 	jobs   *jobs.Server
 	farm   *farm.Server
@@ -129,12 +131,19 @@ func New(c Config) *Server {
 		people: &people.Server{Door: door, Invitations: c.Primary.Invitations, ListedWorkspaces: c.Lists.Workspaces},
 		audit:  &audit.Server{Door: door, Audit: c.Lists.Audit, History: c.Primary.History, Prover: c.Prover},
 	}
+	s.runs = &runs.Server{
+		Door: door, Insights: c.Lists.Insights,
+		Views:    runs.Views{Runs: c.Primary.Runs, Repos: c.Primary.Repos, Decisions: c.Primary.Decisions},
+		Listed:   runs.Views{Runs: c.Lists.Runs, Repos: c.Lists.Repos, Decisions: c.Lists.Decisions},
+		CodeHost: c.CodeHost, Engine: c.Engine, Credentials: c.Credentials, LocalCodeHosts: c.LocalCodeHosts,
+	}
 	s.jobs = &jobs.Server{
-		Door: door, Config: c.Jobs, Queue: c.Queue, RepoOf: s.repoOf,
+		Door: door, Config: c.Jobs, Queue: c.Queue, RepoOf: s.runs.RepoOf,
 		Jobs: c.Primary.Jobs, Runners: c.Primary.Runners, Artifacts: c.Primary.Artifacts,
 	}
+	s.runs.JobStates = s.jobs.JobStates
 	s.farm = &farm.Server{
-		Door: door, Config: c.Farm, RepoOf: s.repoOf,
+		Door: door, Config: c.Farm, RepoOf: s.runs.RepoOf,
 		BuildFarm: c.Primary.Farm, Runners: c.Primary.Runners, Enrollments: c.Primary.Enrollments, FarmSecrets: c.Primary.FarmSecrets,
 	}
 	return s

@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"svc/events"

@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func (s *Server) inboxRoutes() door.Section {
 				"`disabledReason` is `role_required` or, without the permission to approve loops, `capability_required`. Tokens cannot " +
 				"answer decisions.",
 			AnswerExample: inbox{
-				newInboxHead(ada, exampleWaiting),
+				newInboxHead(ada, ExampleWaiting),
 				schema.NewList([]projections.Waiting{exampleDecision}, 1, schema.ExamplePage,
 					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost.links(w.ByRun)) }),
 			},
@@ -139,7 +139,7 @@ var actionLabels = map[string]string{
 
 func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, error) {
 	c := door.CallerOf(ctx)
-	found, counts, err := s.Lists.Decisions.Inbox(ctx, c.Workspace, in.Limit, in.Offset)
+	found, counts, err := s.Listed.Decisions.Inbox(ctx, c.Workspace, in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -157,12 +157,12 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 	return &inboxAnswer{inbox{newInboxHead(c, counts), items}}, nil
 }
 
-// decisionKinds are the counted kinds, in the order of the answer.
-var decisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
+// DecisionKinds are the counted kinds, in the order of the answer.
+var DecisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
 
 func newInboxHead(c *door.Caller, counts projections.WaitingCounts) inboxHead {
 	h := inboxHead{OldestAt: openapi.FormatOptionalTime(counts.Oldest), ByKind: []kindCount{}}
-	for _, kind := range decisionKinds {
+	for _, kind := range DecisionKinds {
 		one := kindCount{kind, counts.ByKind[kind], mayDecide(c, kind) == nil}
 		if one.Answerable {
 			h.Answerable += one.Count
@@ -264,7 +264,7 @@ func (in *newAnswer) toCommand(c *door.Caller, id events.ID) (commands.AnswerDec
 }
 
 func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer commands.AnswerDecision) (*decisionAnswer, error) {
-	d, err := door.Find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Primary.Decisions.Get)
+	d, err := door.Find(ctx, answer.Decision, aggregates.ErrNoDecision, s.Decisions.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,8 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer comma
 	return &decisionAnswer{schema.Position{Position: done.Position}, decidedBody{in.ID, d.Kind, d.Run.String(), in.Body.Action}}, nil
 }
 
-var exampleWaiting = projections.WaitingCounts{
+// ExampleWaiting is what waits in the example workspace.
+var ExampleWaiting = projections.WaitingCounts{
 	ByKind: map[events.DecisionKind]int{events.MergeApproval: 1}, Oldest: new(schema.ExampleAt(5)),
 }
 
@@ -285,5 +286,5 @@ var exampleDecision = projections.Waiting{
 		ID: schema.ExampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?",
 		Head: schema.ExampleHead, RaisedAt: schema.ExampleAt(5),
 	},
-	ByRun: exampleRun(),
+	ByRun: ExampleRun(),
 }

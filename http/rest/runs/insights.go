@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -72,7 +72,7 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 		repo = &id
 	}
 	from, days := schema.DaysOf(in.Range, s.Now())
-	found, err := s.Lists.Insights.Get(ctx, door.CallerOf(ctx).Workspace, repo, from, days)
+	found, err := s.Insights.Get(ctx, door.CallerOf(ctx).Workspace, repo, from, days)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -104,7 +104,7 @@ func (s *Server) connectRepo(ctx context.Context, in *newRepo, connect commands.
 
 // checkNewRepo refuses what could not be connected whatever a probe finds.
 func (s *Server) checkNewRepo(ctx context.Context, connect commands.ConnectRepo, credential string) error {
-	n, err := s.Primary.Repos.Count(ctx, connect.Workspace)
+	n, err := s.Repos.Count(ctx, connect.Workspace)
 	switch {
 	case err != nil:
 		return err
@@ -150,10 +150,10 @@ func (s *Server) dropCredentials(ctx context.Context, workspace events.ID, value
 
 // showRepo returns the answer to a command on a repository.
 func (s *Server) showRepo(ctx context.Context, done commands.Result, id events.ID) (*repoAnswer, error) {
-	if err := s.Primary.Awaiter.Await(ctx, "repos", door.CallerOf(ctx).Workspace, done.Position); err != nil {
+	if err := s.Primary.Await(ctx, "repos", door.CallerOf(ctx).Workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, err := door.Find(ctx, id, aggregates.ErrNoRepo, s.Primary.Repos.Get)
+	found, err := door.Find(ctx, id, aggregates.ErrNoRepo, s.Repos.Get)
 	if err != nil {
 		return nil, err
 	}

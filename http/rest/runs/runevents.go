@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -69,11 +69,11 @@ func (s *Server) listRunEvents(ctx context.Context, in *runEventsQuery) (*runEve
 	}
 	c := door.CallerOf(ctx)
 	workspace := c.Workspace
-	read, body := s.Lists.Runs.Events, newRunEvents
+	read, body := s.Listed.Runs.Events, newRunEvents
 	if in.Order == "desc" {
-		read, body = s.Lists.Runs.EventsBefore, newRunEventsBefore
+		read, body = s.Listed.Runs.EventsBefore, newRunEventsBefore
 	}
-	_, ok, err := s.Lists.Runs.Get(ctx, workspace, id)
+	_, ok, err := s.Listed.Runs.Get(ctx, workspace, id)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoRun); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (s *Server) backlogRoutes() door.Section {
 			}, engineFaults...),
 			RequestExample: schema.Object{"repoId": schema.ExampleRepo.ID, "issueNumber": exampleQueued.IssueNumber,
 				"title": exampleQueued.IssueTitle},
-			AnswerExample: newRun(exampleQueued),
+			AnswerExample: NewRun(exampleQueued),
 		}),
 	}}
 }
@@ -50,7 +50,7 @@ type newIssue struct {
 
 type queuedAnswer struct {
 	schema.Position
-	Body run
+	Body Run
 }
 
 func (in *newIssue) toCommand(c *door.Caller, _ events.ID) (commands.QueueIssue, error) {
@@ -72,7 +72,7 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	if err != nil {
 		return nil, fault.Field("repoId", "must be an id")
 	}
-	repo, connected, ok, err := s.repoOf(ctx, id)
+	repo, connected, ok, err := s.RepoOf(ctx, id)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoRepo); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 	}
 	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
 	queue.Largest = func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
-		return s.Primary.Runs.LargestIssue(ctx, c.Workspace, id, issueOf)
+		return s.Runs.LargestIssue(ctx, c.Workspace, id, issueOf)
 	}
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {

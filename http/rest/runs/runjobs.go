@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 	if len(ids) == 0 {
 		return nil
 	}
-	states, err := s.jobs.JobStates(ctx, workspace, ids)
+	states, err := s.JobStates(ctx, workspace, ids)
 	if err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (s *Server) addFarmState(ctx context.Context, workspace events.ID, jobs []r
 
 // exampleRunDetail returns the example run with its job at the farm.
 func exampleRunDetail() runDetail {
-	out := newRunDetail(exampleRun())
-	out.Links = exampleHost.links(exampleRun())
+	out := newRunDetail(ExampleRun())
+	out.Links = exampleHost.links(ExampleRun())
 	out.Resources.Jobs[0].Farm = &schema.JobAtFarm{
 		State: events.JobStateSucceeded, Attempt: 1, Runner: &schema.JobRunner{ID: schema.ExampleNo(22).String(), Name: "builder-1"},
 		StartedAt: openapi.FormatOptionalTime(new(schema.ExampleAt(24))), FinishedAt: openapi.FormatOptionalTime(new(schema.ExampleAt(22))),

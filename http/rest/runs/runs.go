@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"cmp"
@@ -26,8 +26,8 @@ func (s *Server) runRoutes() door.Section {
 			ID: "listRuns", Summary: "List runs",
 			Text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
 			AnswerExample: runList{
-				schema.NewList([]projections.Run{exampleRun()}, 1, schema.ExamplePage, newRun),
-				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: exampleStages}),
+				schema.NewList([]projections.Run{ExampleRun()}, 1, schema.ExamplePage, NewRun),
+				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: ExampleStages}),
 			},
 		}),
 		door.Query(s.getRun, door.Route{
@@ -45,7 +45,7 @@ func (s *Server) runRoutes() door.Section {
 				"409 `run_active` if the run has not ended, 409 `already_queued` if its issue has another active run.",
 			Missing:       aggregates.ErrNoRun,
 			Refuses:       []*fault.Fault{aggregates.ErrRunGoesOn, aggregates.ErrQueued, commands.ErrKeyReused, fold.ErrNotCaughtUp},
-			AnswerExample: newRun(exampleQueued),
+			AnswerExample: NewRun(exampleQueued),
 		}),
 		door.Command((*cancellation).toCommand, s.cancelRun, door.Route{
 			Method: "POST", Path: "/runs/{id}/cancel", Guard: door.MayDo(events.CancelRuns),
@@ -55,7 +55,7 @@ func (s *Server) runRoutes() door.Section {
 			Missing:        aggregates.ErrNoRun,
 			Refuses:        []*fault.Fault{aggregates.ErrRunOver, fold.ErrNotCaughtUp},
 			RequestExample: schema.Object{"reason": "No longer needed."},
-			AnswerExample:  newRun(cancelled),
+			AnswerExample:  NewRun(cancelled),
 		}),
 	}}
 }
@@ -65,8 +65,8 @@ type repo struct {
 	Name string `json:"name" example:"acme/web"`
 }
 
-// A run is a run in lists, and the head of a run's own answer.
-type run struct {
+// A Run is a run in lists, and the head of a run's own answer.
+type Run struct {
 	ID          string              `json:"id" format:"uuid"`
 	IssueNumber int                 `json:"issueNumber" example:"7"`
 	IssueTitle  string              `json:"issueTitle" doc:"Empty if the issue was queued by its number only." example:"Fix date parsing"`
@@ -108,10 +108,10 @@ func newRunWait(r projections.Run) *runWait {
 	return &w
 }
 
-// newRunAt returns a function that renders runs as of now, with marks on stuck ones.
-func newRunAt(now time.Time) func(projections.Run) run {
-	return func(r projections.Run) run {
-		out := newRun(r)
+// NewRunAt returns a function that renders runs as of now, with marks on stuck ones.
+func NewRunAt(now time.Time) func(projections.Run) Run {
+	return func(r projections.Run) Run {
+		out := NewRun(r)
 		if since := r.StuckSince(now); since != nil {
 			out.Stuck = &stuck{"no_progress", openapi.FormatTime(*since)}
 		}
@@ -119,8 +119,9 @@ func newRunAt(now time.Time) func(projections.Run) run {
 	}
 }
 
-func newRun(r projections.Run) run {
-	return run{
+// NewRun returns a run as answers show it, without marks that depend on the time.
+func NewRun(r projections.Run) Run {
+	return Run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
 		CreatedAt: openapi.FormatTime(r.CreatedAt), UpdatedAt: openapi.FormatTime(r.UpdatedAt),
@@ -139,7 +140,7 @@ type runsQuery struct {
 type runsAnswer struct{ Body runList }
 
 type runList struct {
-	schema.List[run]
+	schema.List[Run]
 
 	Counts *runCounts `json:"counts,omitempty" doc:"Present with counts=true."`
 }
@@ -148,17 +149,26 @@ type runList struct {
 type runCounts struct {
 	Active   int          `json:"active" doc:"Runs that have not ended, of the repository if repo is set. status and q do not apply."`
 	Terminal int          `json:"terminal" doc:"Runs that have ended."`
-	ByStage  []stageCount `json:"byStage" nullable:"false" doc:"Active runs by stage, in the order of the loop."`
+	ByStage  []StageCount `json:"byStage" nullable:"false" doc:"Active runs by stage, in the order of the loop."`
 }
 
 func newRunCounts(c projections.RunCounts) *runCounts {
-	return &runCounts{c.Active, c.Terminal, newStageCounts(c.Stages)}
+	return &runCounts{c.Active, c.Terminal, NewStageCounts(c.Stages)}
 }
 
-func newStageCounts(s projections.Stages) []stageCount {
-	list := make([]stageCount, len(s.List))
+// A StageCount counts the active runs in a stage.
+type StageCount struct {
+	Label   string `json:"label" example:"Build farm"`
+	Count   int    `json:"count" doc:"Runs in this stage, including waiting and stuck ones."`
+	Waiting int    `json:"waiting" doc:"Runs that wait for a person."`
+	Stuck   int    `json:"stuck" doc:"Runs that should progress but do not."`
+}
+
+// NewStageCounts returns the counts of all stages.
+func NewStageCounts(s projections.Stages) []StageCount {
+	list := make([]StageCount, len(s.List))
 	for i, c := range s.List {
-		list[i] = stageCount{events.StageAt(i).Label(), c.Runs, c.Waiting, c.Stuck}
+		list[i] = StageCount{events.StageAt(i).Label(), c.Runs, c.Waiting, c.Stuck}
 	}
 	return list
 }
@@ -174,14 +184,14 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 		}
 		q.Repo = &id
 	}
-	found, total, err := s.Lists.Runs.Page(ctx, q)
+	found, total, err := s.Listed.Runs.Page(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	now := s.Now()
-	out := &runsAnswer{runList{List: schema.NewList(found, total, in.Paging, newRunAt(now))}}
+	out := &runsAnswer{runList{List: schema.NewList(found, total, in.Paging, NewRunAt(now))}}
 	if in.Counts {
-		counts, err := s.Lists.Runs.Counts(ctx, q.Workspace, q.Repo, now)
+		counts, err := s.Listed.Runs.Counts(ctx, q.Workspace, q.Repo, now)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +201,7 @@ func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, erro
 }
 
 type runDetail struct {
-	Run        run        `json:"run"`
+	Run        Run        `json:"run"`
 	Links      *links     `json:"links,omitempty" doc:"Absent if no code host is configured."`
 	Head       branchHead `json:"head"`
 	Timeline   timeline   `json:"timeline"`
@@ -278,7 +288,7 @@ type runPath struct {
 type runAnswer struct{ Body runDetail }
 
 func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
-	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRun, s.Lists.Runs.Get)
+	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRun, s.Listed.Runs.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -287,14 +297,14 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 		return nil, err
 	}
 	out := newRunDetail(found)
-	out.Run, out.Links = newRunAt(s.Now())(found), s.CodeHost.linksAt(sites, found)
+	out.Run, out.Links = NewRunAt(s.Now())(found), s.CodeHost.linksAt(sites, found)
 	return &runAnswer{out}, s.addFarmState(ctx, found.Workspace, out.Resources.Jobs)
 }
 
 func newRunDetail(r projections.Run) runDetail {
 	d := r.Detail
 	out := runDetail{
-		Run: newRun(r), Head: branchHead{d.Branch, d.Head},
+		Run: NewRun(r), Head: branchHead{d.Branch, d.Head},
 		Timeline:   timeline{Stages: []stage{}},
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
 		Resources:  resources{CostCents: r.CostCents, Unknown: d.CostUnknown, Budget: newBudget(r), Jobs: []runJob{}},
@@ -354,14 +364,14 @@ func (s *Server) cancelRun(ctx context.Context, _ *cancellation, cancel commands
 
 // awaitRun waits until the view has the command's events, and returns the run.
 func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.ID) (*queuedAnswer, error) {
-	if err := s.Primary.Awaiter.Await(ctx, "runs", door.CallerOf(ctx).Workspace, done.Position); err != nil {
+	if err := s.Primary.Await(ctx, "runs", door.CallerOf(ctx).Workspace, done.Position); err != nil {
 		return nil, err
 	}
-	found, err := door.Find(ctx, id, aggregates.ErrNoRun, s.Primary.Runs.Get)
+	found, err := door.Find(ctx, id, aggregates.ErrNoRun, s.Runs.Get)
 	if err != nil {
 		return nil, err
 	}
-	return &queuedAnswer{schema.Position{Position: done.Position}, newRun(found)}, nil
+	return &queuedAnswer{schema.Position{Position: done.Position}, NewRun(found)}, nil
 }
 
 var exampleQueued = projections.Run{
@@ -369,10 +379,11 @@ var exampleQueued = projections.Run{
 	Status: events.RunStatusQueued, Active: true, CreatedAt: schema.ExampleAt(60), UpdatedAt: schema.ExampleAt(60),
 }
 
-var exampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
+// ExampleStages are the stages of the example runs.
+var ExampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
 
-// exampleRun returns exampleQueued an hour later, when it waits for approval to merge.
-func exampleRun() projections.Run {
+// ExampleRun returns exampleQueued an hour later, when it waits for approval to merge.
+func ExampleRun() projections.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
 	r.Stage, r.Status = events.StageMerge.Index(), events.RunStatusAwaitingApproval

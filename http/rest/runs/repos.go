@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -113,7 +113,7 @@ type repoRuns struct {
 }
 
 func (s *Server) listRepos(ctx context.Context, _ *struct{}) (*reposAnswer, error) {
-	found, err := s.Lists.Repos.List(ctx, door.CallerOf(ctx).Workspace)
+	found, err := s.Listed.Repos.List(ctx, door.CallerOf(ctx).Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ type RepoPath struct {
 }
 
 func (s *Server) getRepo(ctx context.Context, in *RepoPath) (*door.BodyAnswer[repoDetail], error) {
-	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRepo, s.Lists.Repos.Get)
+	found, err := door.FindInPath(ctx, in.ID, aggregates.ErrNoRepo, s.Listed.Repos.Get)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (s *Server) sitesOf(ctx context.Context, ids []events.ID) (map[events.ID]pr
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	return s.Lists.Repos.Sites(ctx, door.CallerOf(ctx).Workspace, ids)
+	return s.Listed.Repos.Sites(ctx, door.CallerOf(ctx).Workspace, ids)
 }
 
 var exampleListedRepo = projections.ListedRepo{

@@ -1,4 +1,4 @@
-package rest
+package runs
 
 import (
 	"context"
@@ -114,7 +114,7 @@ func (s *Server) activeRuns(ctx context.Context, repo events.ID, issues []client
 	for _, i := range issues {
 		numbers = append(numbers, i.Number)
 	}
-	found, err := s.Lists.Runs.ActiveOf(ctx, door.CallerOf(ctx).Workspace, repo, numbers)
+	found, err := s.Listed.Runs.ActiveOf(ctx, door.CallerOf(ctx).Workspace, repo, numbers)
 	if err != nil {
 		return nil, err
 	}
