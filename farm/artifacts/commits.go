@@ -60,23 +60,12 @@ func (u *Upload) wait() error {
 	return err
 }
 
-// Finish waits until all chunks are durable, and stores the digests of incomplete files, so that the
-// next request does not have to read their chunks.
+// Finish waits until all chunks are durable.
 func (u *Upload) Finish(ctx context.Context) error {
-	if err := u.wait(); err != nil {
+	if err := u.wait(); err != nil || !u.commits.dirty {
 		return err
 	}
-	if u.commits.dirty {
-		if err := u.sync(ctx); err != nil {
-			return err
-		}
-	}
-	for _, p := range u.files {
-		if err := u.saveDigest(ctx, p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return u.sync(ctx)
 }
 
 // sync makes the names of chunks durable, also of those that another process committed before it died.

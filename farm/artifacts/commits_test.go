@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -113,50 +111,6 @@ func TestFailedCommit(t *testing.T) {
 	}
 }
 
-// A request that continues a file does not read what was hashed before.
-func TestDigestIsContinued(t *testing.T) {
-	a := content(1, 4*chunk+7)
-	for name, c := range map[string]struct {
-		damage func(digests []string)
-		chunks int // that are read again
-	}{
-		"stored":                {func([]string) {}, 0},
-		"the last one is gone":  {func(d []string) { require.NoError(t, os.Remove(d[1])) }, 2},
-		"damaged":               {func(d []string) { require.NoError(t, os.WriteFile(d[1], []byte("{"), 0o600)) }, 3},
-		"of other chunks":       {func(d []string) { require.NoError(t, os.WriteFile(d[1], []byte(`{"chunks":["a","b","c"]}`), 0o600)) }, 3},
-		"without state of hash": {func(d []string) { removeState(t, d[1]) }, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			m := manifest(a)
-			require.NoError(t, send(t.Context(), resume(t, open(t, dir), m), 0, a, 0))
-			second := resume(t, open(t, dir), m)
-			require.NoError(t, receive(t, second, a, 1))
-			require.NoError(t, send(t.Context(), second, 0, a, 2))
-			digests, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.sum"))
-			require.NoError(t, err)
-			require.Len(t, digests, 2)
-			c.damage(digests)
-			s := &observedStore{Store: open(t, dir)}
-			third := resume(t, s, m)
-			require.NoError(t, receive(t, third, a, 3))
-			require.NoError(t, receive(t, third, a, 4))
-			require.Equal(t, a, stored(t, open(t, dir), third.Sealed()[0].ID))
-			read := 0
-			for _, key := range s.opened {
-				if !strings.HasSuffix(key, ".sum") {
-					read++
-				}
-			}
-			if c.chunks > 0 {
-				require.Equal(t, c.chunks+2, read, "and those that came in this request, which were not the next to hash")
-			} else {
-				require.Zero(t, read)
-			}
-		})
-	}
-}
-
 // A chunk that cannot be read to its end leaves no trace in the digest that the next request continues.
 func TestDigestAfterFailedRead(t *testing.T) {
 	a, dir := content(1, 3*chunk), t.TempDir()
@@ -189,14 +143,6 @@ func (s *breakingStore) Open(ctx context.Context, key string, offset int64) (io.
 		io.Reader
 		io.Closer
 	}{io.MultiReader(io.LimitReader(r, 100), iotest.ErrReader(errBroken)), r}, nil
-}
-
-func removeState(t *testing.T, digest string) {
-	t.Helper()
-	text, err := os.ReadFile(digest)
-	require.NoError(t, err)
-	i := bytes.Index(text, []byte(`,"sha256"`))
-	require.NoError(t, os.WriteFile(digest, append(text[:i], '}'), 0o600))
 }
 
 // Whatever step the process is killed at, a staged object exists completely or not at all.

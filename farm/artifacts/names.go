@@ -22,20 +22,12 @@ const (
 	sealObject               // <artifact>
 	failureObject            // <artifact>.<attempt>
 	chunkObject              // <artifact>.<attempt>.<chunk>.<token>
-	digestObject             // <artifact>.<attempt>.<chunks>.sum
 )
 
 func failureName(artifact string, attempt int) string { return fmt.Sprintf("%s.%d", artifact, attempt) }
 
 func chunkName(artifact string, attempt int, n int64, token string) string {
 	return fmt.Sprintf("%s.%d.%d.%s", artifact, attempt, n, token)
-}
-
-// digestSuffix takes the place of a token, and is never one.
-const digestSuffix = "sum"
-
-func digestName(artifact string, attempt int, chunks int64) string {
-	return chunkName(artifact, attempt, chunks, digestSuffix)
 }
 
 func parseName(name string) objectName {
@@ -59,9 +51,6 @@ func parseName(name string) objectName {
 			return o
 		}
 		o.kind, o.chunk, o.token = chunkObject, int64(n), parts[3]
-		if o.token == digestSuffix {
-			o.kind = digestObject
-		}
 	}
 	return o
 }

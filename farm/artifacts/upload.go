@@ -53,7 +53,6 @@ type progress struct {
 	sealed  bool
 	digest  hash.Hash // digest of the first hashed chunks
 	hashed  int64     // number of chunks in digest
-	saved   int64     // number of chunks in the last stored digest
 }
 
 // Resume returns the state of the upload of a manifest, from what is stored.
@@ -77,7 +76,7 @@ func Resume(ctx context.Context, store Store, j Job, m Manifest) (*Upload, error
 			}
 		}
 	}
-	return u, u.loadDigests(ctx, byArtifact, objects)
+	return u, nil
 }
 
 // applyState applies a seal or a failed attempt.
@@ -200,6 +199,8 @@ func (u *Upload) put(ctx context.Context, p *progress, n int64, part *partReader
 	}
 	return nil
 }
+
+func (p *progress) resetDigest() { p.digest, p.hashed = sha256.New(), 0 }
 
 // hashStored hashes further stored chunks, up to the first missing one.
 func (u *Upload) hashStored(ctx context.Context, p *progress) error {
