@@ -71,7 +71,7 @@ SEQUENTIAL := aggregates atomicfile cmd/internal/program cmd/svc cmd/svc-codehos
   cmd/svc-release cmd/svc-runner commands config credentials \
   deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
-  http/auth http/limit http/middleware http/openapi http/quota http/reply http/rest http/rest/audit http/rest/door \
+  http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \
   http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input \
   migrations projections proof sessions \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \

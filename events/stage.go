@@ -1,7 +1,5 @@
 package events
 
-import "slices"
-
 // A Stage is a step of the loop that a run goes through, in the order below.
 type Stage string
 
@@ -51,7 +49,12 @@ func StageAt(i int) Stage {
 // Index returns the position of s in the loop, from 0, or -1 if this build does not know
 // the stage.
 func (s Stage) Index() int {
-	return slices.Index(Stages(), s)
+	for i, stage := range stages {
+		if stage.stage == s {
+			return i
+		}
+	}
+	return -1
 }
 
 // Label returns the name that is shown for s.

@@ -31,7 +31,7 @@ func HasToken(s string) bool { return token.MatchString(s) || token.MatchString(
 // onlyVisible returns s without characters that are invisible anywhere or among letters and digits.
 func onlyVisible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !notPlain(r) { // nearly all of most texts
+		if ' ' <= r && r <= '~' { // nearly all of most texts
 			return r
 		}
 		if !unicode.IsSpace(r) && (invisible(r) || r == joiner || r == nonJoiner || unicode.Is(unicode.Variation_Selector, r)) {
@@ -40,9 +40,6 @@ func onlyVisible(s string) string {
 		return r
 	}, s)
 }
-
-// notPlain reports whether r is not a visible ASCII character or a space.
-func notPlain(r rune) bool { return r < ' ' || r > '~' }
 
 // NoTokens returns an error that names the fields whose texts contain a token.
 func NoTokens(fields map[string]string) error {
@@ -63,7 +60,7 @@ func NoTokens(fields map[string]string) error {
 // dropped if there is a token among them.
 func MaskTokens(s string) string {
 	s = tokenPart.ReplaceAllString(s, "${1}[redacted]")
-	if strings.ContainsFunc(s, notPlain) && HasToken(s) {
+	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) && HasToken(s) {
 		s = tokenPart.ReplaceAllString(onlyVisible(s), "${1}[redacted]")
 	}
 	return s

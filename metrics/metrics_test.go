@@ -18,8 +18,8 @@ import (
 	"svc/config"
 	"svc/events/store"
 	"svc/farm/dispatch"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/projections/fold"
 )
 
@@ -34,9 +34,9 @@ func allMetrics(t *testing.T, lags func(context.Context) ([]fold.Lag, error)) *M
 		m.Pool(name, db)
 		m.Limit(name, func() int64 { return 7 })
 	}
-	bound := quota.New(quota.Bound{Name: "exports", Slots: 1})
+	bound := fair.New(fair.Bound{Name: "exports", Slots: 1})
 	for range 3 {
-		_, _ = bound.Acquire(t.Context(), quota.Holder{})
+		_, _ = bound.Acquire(t.Context(), fair.Holder{})
 	}
 	m.Slots(bound)
 	m.Views(lags, func() map[string]int { return map[string]int{"runs": 2} })

@@ -3,13 +3,13 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"svc/http/quota"
+	"svc/http/fair"
 )
 
 // Slots exports the usage of semaphores and their refusals.
-func (m *Metrics) Slots(bounds ...*quota.Semaphore) { m.registry.MustRegister(slots(bounds)) }
+func (m *Metrics) Slots(bounds ...*fair.Semaphore) { m.registry.MustRegister(slots(bounds)) }
 
-type slots []*quota.Semaphore
+type slots []*fair.Semaphore
 
 var (
 	slotsHeld    = prometheus.NewDesc("svc_slots_held", "Slots of a limit of the process that are taken.", []string{"bound"}, nil)

@@ -21,9 +21,9 @@ import (
 	"svc/farm/release"
 	"svc/farm/secrets"
 	"svc/http/auth"
+	"svc/http/fair"
 	"svc/http/limit"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/rest"
 	"svc/http/router"
 	"svc/leader"
@@ -109,7 +109,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Limit: perCaller, SignInLimit: perSignIn, Reads: reads, Bodies: bodies, Writes: writes, SignIns: signIns,
 		DevSignIn: cfg.DevSignIn, Now: time.Now, Log: log,
 	})
-	m.Slots(slices.Concat(api.Semaphores(), machines.Bounds(), []*quota.Semaphore{signIns})...)
+	m.Slots(slices.Concat(api.Semaphores(), machines.Bounds(), []*fair.Semaphore{signIns})...)
 	releases := downloads(cfg, p.releases, log)
 	mounted := mounts{
 		{"/api/auth/", account.Handler()},

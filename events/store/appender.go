@@ -69,7 +69,7 @@ func (s *Store) Append(ctx context.Context, c *events.Commit) (events.Committed,
 	p := &pending{commit: c, queuedAt: time.Now(), done: make(chan struct{})}
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
-	lane := s.lanes[0] // which a few waiting commits share: that makes the most of a transaction
+	lane := s.lanes[0]                  // which a few waiting commits share: that makes the most of a transaction
 	if s.waiting.Load() > spreadAbove { // by workspace, because two appenders that write to the same log would block each other
 		lane = s.lanes[int(c.Workspace[15])%laneCount]
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"svc/commands"
+	"svc/http/fair"
 	"svc/http/limit"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/router"
 	"svc/projections"
 	"svc/sessions"
@@ -18,8 +18,8 @@ const prefix = "/api/auth"
 
 // NewSignIns returns the semaphore of requests without a session. They have one of their own, so that nobody who
 // has a session waits for strangers, who may have any number of addresses.
-func NewSignIns() *quota.Semaphore {
-	return quota.New(quota.Bound{Name: "sign_ins", Slots: 32, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second})
+func NewSignIns() *fair.Semaphore {
+	return fair.New(fair.Bound{Name: "sign_ins", Slots: 32, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second})
 }
 
 // Config configures a Server. Only the limits are optional.
@@ -39,10 +39,10 @@ type Config struct {
 	Origin      string               // address of the service for browsers, as input.Origin returns it
 	Limit       *limit.Limit         // request rate of each caller, shared with /api/v1; nil means unlimited
 	SignInLimit *limit.Limit         // rate of sign-ins and of callbacks of each address; nil means unlimited
-	Reads       *quota.Semaphore     // concurrent GETs with a session, shared with /api/v1; nil means unlimited
-	Writes      *quota.Semaphore     // concurrent requests with other methods and a session, shared with /api/v1; nil means unlimited
-	Bodies      *quota.Semaphore     // bodies of requests with other methods and a session, shared with /api/v1; nil means unlimited
-	SignIns     *quota.Semaphore     // concurrent requests with other methods and without a session; nil means unlimited
+	Reads       *fair.Semaphore      // concurrent GETs with a session, shared with /api/v1; nil means unlimited
+	Writes      *fair.Semaphore      // concurrent requests with other methods and a session, shared with /api/v1; nil means unlimited
+	Bodies      *fair.Semaphore      // bodies of requests with other methods and a session, shared with /api/v1; nil means unlimited
+	SignIns     *fair.Semaphore      // concurrent requests with other methods and without a session; nil means unlimited
 	DevSignIn   bool                 // whether the demonstration people may sign in with a password
 	Now         func() time.Time
 	Log         *slog.Logger

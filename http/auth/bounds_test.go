@@ -15,17 +15,17 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/http/auth"
+	"svc/http/fair"
 	"svc/http/limit"
-	"svc/http/quota"
 	"svc/sessions"
 )
 
 func withSlots(n int) func(*auth.Config) {
 	return func(s *auth.Config) {
-		s.Reads = quota.New(quota.Bound{Name: "reads", Slots: n, Retry: 3 * time.Second})
-		s.Bodies = quota.New(quota.Bound{Name: "bodies", Slots: n, Retry: 3 * time.Second})
-		s.Writes = quota.New(quota.Bound{Name: "writes", Slots: n, Retry: 3 * time.Second})
-		s.SignIns = quota.New(quota.Bound{Name: "sign_ins", Slots: n, Retry: 3 * time.Second})
+		s.Reads = fair.New(fair.Bound{Name: "reads", Slots: n, Retry: 3 * time.Second})
+		s.Bodies = fair.New(fair.Bound{Name: "bodies", Slots: n, Retry: 3 * time.Second})
+		s.Writes = fair.New(fair.Bound{Name: "writes", Slots: n, Retry: 3 * time.Second})
+		s.SignIns = fair.New(fair.Bound{Name: "sign_ins", Slots: n, Retry: 3 * time.Second})
 	}
 }
 
@@ -111,7 +111,7 @@ func TestRequestsAcquireSlots(t *testing.T) {
 	s := newSite(t, withSlots(4))
 	cookie := s.signIn()
 	calls := map[string]struct {
-		bound *quota.Semaphore
+		bound *fair.Semaphore
 		call  call
 	}{
 		"a list":      {s.config.Reads, call{path: "/organization/list", cookie: cookie}},
@@ -120,7 +120,7 @@ func TestRequestsAcquireSlots(t *testing.T) {
 	}
 	for name, c := range calls {
 		t.Run(name, func(t *testing.T) {
-			for _, h := range []quota.Holder{
+			for _, h := range []fair.Holder{
 				{Person: s.person}, {Caller: s.person}, {Person: events.NewID(time.Now()), Workspace: s.home}, // active in the session
 			} {
 				slot, err := c.bound.Acquire(t.Context(), h)
@@ -132,7 +132,7 @@ func TestRequestsAcquireSlots(t *testing.T) {
 				slot.Release()
 				require.Equal(t, http.StatusOK, s.do(c.call).StatusCode, "the slot must be released")
 			}
-			other, err := c.bound.Acquire(t.Context(), quota.Holder{Person: events.NewID(time.Now())})
+			other, err := c.bound.Acquire(t.Context(), fair.Holder{Person: events.NewID(time.Now())})
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, s.do(c.call).StatusCode)
 			other.Release()

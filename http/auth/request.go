@@ -19,9 +19,9 @@ import (
 	"svc/config"
 	"svc/events"
 	"svc/fault"
+	"svc/http/fair"
 	"svc/http/limit"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/reply"
 	"svc/input"
 	"svc/sessions"
@@ -42,7 +42,7 @@ type request struct {
 	*http.Request
 	w       http.ResponseWriter
 	session sessions.Session
-	slots   []*quota.Slot
+	slots   []*fair.Slot
 }
 
 // A handler returns a value to answer as JSON, an error, or errAnswered if it has written the answer.
@@ -79,11 +79,11 @@ func signedInOr(refusal error, handle func(*request) (any, error)) handler {
 
 // acquireSlots acquires slots until the answer is written. For methods other than GET, it also reads the body,
 // with a slot that does not count against the workspace, since the body may take long to arrive.
-func (s *Server) acquireSlots(r *request, h quota.Holder) error {
+func (s *Server) acquireSlots(r *request, h fair.Holder) error {
 	if r.Method == http.MethodGet {
 		return r.acquireSlot(s.Reads, h)
 	}
-	if err := r.acquireSlot(s.Bodies, quota.Holder{Caller: h.Caller, Person: h.Person}); err != nil {
+	if err := r.acquireSlot(s.Bodies, fair.Holder{Caller: h.Caller, Person: h.Person}); err != nil {
 		return err
 	}
 	middleware.BufferBody(r.w, r.Request)
@@ -91,7 +91,7 @@ func (s *Server) acquireSlots(r *request, h quota.Holder) error {
 }
 
 // acquireSlot acquires a slot of a semaphore, which may be nil.
-func (r *request) acquireSlot(semaphore *quota.Semaphore, h quota.Holder) error {
+func (r *request) acquireSlot(semaphore *fair.Semaphore, h fair.Holder) error {
 	if semaphore == nil {
 		return nil
 	}
@@ -111,8 +111,8 @@ func (r *request) releaseSlots() {
 
 // holderOf returns whose share the slots of a session count against: the person's and the active workspace's,
 // as under /api/v1.
-func holderOf(session sessions.Session) quota.Holder {
-	h := quota.Holder{Caller: session.User, Person: session.User}
+func holderOf(session sessions.Session) fair.Holder {
+	h := fair.Holder{Caller: session.User, Person: session.User}
 	if session.Active != nil {
 		h.Workspace = *session.Active
 	}
@@ -138,13 +138,13 @@ func (s *Server) limitAddress(r *request, prefix string) error {
 // strangerOf returns whose share the slots of a request that is not authenticated count against: its address's, and
 // those of the IPv6 networks of a customer (/56) and of an organization (/48) instead of a person's and a
 // workspace's.
-func strangerOf(r *http.Request) quota.Holder {
+func strangerOf(r *http.Request) fair.Holder {
 	id := func(network string) (id events.ID) {
 		digest := sha256.Sum256([]byte(network))
 		copy(id[:], digest[:])
 		return id
 	}
-	return quota.Holder{Caller: id(limit.Address(r)), Person: id(limit.Network(r, 56)), Workspace: id(limit.Network(r, 48))}
+	return fair.Holder{Caller: id(limit.Address(r)), Person: id(limit.Network(r, 56)), Workspace: id(limit.Network(r, 48))}
 }
 
 // checkQuery refuses empty and repeated parameters, as /api/v1 does: an empty organization would select the

@@ -18,9 +18,9 @@ import (
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/fault"
+	"svc/http/fair"
 	"svc/http/middleware"
 	"svc/http/openapi"
-	"svc/http/quota"
 	"svc/http/reply"
 )
 
@@ -35,8 +35,8 @@ var errArtifactsFull = fault.New(fault.RateLimited, "artifact_volume_exceeded",
 	"The artifacts of this workspace's jobs, or of those that the same person or service account submitted, "+
 		"in the last 24 hours are too large together.")
 
-func newUploads() *quota.Semaphore {
-	return quota.New(quota.Bound{
+func newUploads() *fair.Semaphore {
+	return fair.New(fair.Bound{
 		Name: "uploads", Slots: 64, PerCaller: 8,
 		Queue: 64, Wait: 10 * time.Second, Retry: 5 * time.Second,
 	})
@@ -117,7 +117,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	case s.Artifacts == nil:
 		return nil, artifacts.ErrStore
 	}
-	slot, err := s.uploads.Acquire(r.Context(), quota.Holder{Caller: runner.ID, Workspace: runner.Workspace})
+	slot, err := s.uploads.Acquire(r.Context(), fair.Holder{Caller: runner.ID, Workspace: runner.Workspace})
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ import (
 	"svc/commands"
 	"svc/farm/artifacts"
 	"svc/farm/dispatch"
+	"svc/http/fair"
 	"svc/http/limit"
 	"svc/http/openapi"
-	"svc/http/quota"
 	"svc/lru"
 	"svc/projections"
 	"svc/vault"
@@ -60,7 +60,7 @@ type Config struct {
 // A Server serves the routes.
 type Server struct {
 	Config
-	uploads     *quota.Semaphore
+	uploads     *fair.Semaphore
 	takeover    takeover
 	authorities authorityCache
 	counted     *lru.Cache[artifacts.Job, int64] // bytes of a job's files that ArtifactLimit has counted
@@ -75,7 +75,7 @@ func New(c Config) *Server {
 }
 
 // Bounds returns the semaphores, for metrics.
-func (s *Server) Bounds() []*quota.Semaphore { return []*quota.Semaphore{s.uploads} }
+func (s *Server) Bounds() []*fair.Semaphore { return []*fair.Semaphore{s.uploads} }
 
 // Operations returns the routes, to be added to the API.
 func (s *Server) Operations() []openapi.Mounted {

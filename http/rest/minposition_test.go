@@ -16,7 +16,7 @@ import (
 
 	"svc/commands"
 	"svc/events"
-	"svc/http/quota"
+	"svc/http/fair"
 	"svc/http/rest/door"
 	"svc/projections"
 	"svc/projections/fold"
@@ -90,7 +90,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 	}
 	require.Greater(t, asked, 8)
 	held := func(name string) int {
-		i := slices.IndexFunc(s.Semaphores(), func(b *quota.Semaphore) bool { return b.Bound().Name == name })
+		i := slices.IndexFunc(s.Semaphores(), func(b *fair.Semaphore) bool { return b.Bound().Name == name })
 		n, _, _ := s.Semaphores()[i].Usage()
 		return n
 	}

@@ -19,8 +19,8 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/events/feed"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/rest/door"
 	"svc/projections"
 	"svc/test/callers"
@@ -238,7 +238,7 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	workspace, elsewhere := world.FillLog(t, db, head), world.FillLog(t, db, head)
 	t.Run("a stream", func(t *testing.T) {
 		s := New(Config{Live: feed.New(db, slog.New(slog.DiscardHandler)), Now: func() time.Time { return epoch }})
-		s.Bounds.Streams = quota.New(quota.Bound{Name: "a stream", Slots: 4, Retry: 3 * time.Second})
+		s.Bounds.Streams = fair.New(fair.Bound{Name: "a stream", Slots: 4, Retry: 3 * time.Second})
 		callers.RefusedAlike(t, s.Door, s.Bounds.Streams, workspace, elsewhere, func(ctx context.Context) error {
 			_, err := s.streamEvents(ctx, &streamQuery{})
 			return err

@@ -10,7 +10,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
-	"svc/http/quota"
+	"svc/http/fair"
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/test/world"
@@ -33,17 +33,17 @@ func Owner(workspace events.ID) *door.Caller {
 // RefusedAlike tests that ask, which needs a slot of a bound of four, is refused to a workspace that has its share and to
 // others while none is left, each with the time to wait, and that the share comes back.
 func RefusedAlike(
-	t testing.TB, d *door.Door, bound *quota.Semaphore, workspace, elsewhere events.ID, ask func(context.Context) error,
+	t testing.TB, d *door.Door, bound *fair.Semaphore, workspace, elsewhere events.ID, ask func(context.Context) error,
 ) {
 	t.Helper()
 	one := Owner(workspace)
 	require.NoError(t, d.AcquireSlot(As(t, one), bound))
 	err := ask(As(t, one))
-	require.ErrorIs(t, err, quota.ErrShare)
+	require.ErrorIs(t, err, fair.ErrShare)
 	require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
 	require.Equal(t, "rate_limited", fault.As(err).Code)
 	require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-	require.ErrorIs(t, ask(As(t, Owner(workspace))), quota.ErrShare, "another of the workspace")
+	require.ErrorIs(t, ask(As(t, Owner(workspace))), fair.ErrShare, "another of the workspace")
 	for range 3 {
 		require.NoError(t, d.AcquireSlot(As(t, Owner(world.NewID())), bound))
 	}

@@ -18,9 +18,9 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/fair"
 	"svc/http/middleware"
 	"svc/http/openapi"
-	"svc/http/quota"
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
@@ -64,7 +64,7 @@ type export struct {
 	upTo        int64                                                                // seq of the last record
 	next        func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // the page after seq
 	first       []projections.AuditRow                                               // the first page
-	acquire     func(context.Context) (*quota.Slot, error)                           // a slot for a page
+	acquire     func(context.Context) (*fair.Slot, error)                            // a slot for a page
 	checkRights func() error                                                         // fails once the caller may not read on
 }
 
@@ -112,7 +112,7 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 				return s.Audit.RowsAfter(ctx, c.Workspace, filter, seq, head, exportPage)
 			})
 		},
-		acquire: func(ctx context.Context) (*quota.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) },
+		acquire: func(ctx context.Context) (*fair.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) },
 	}
 	if e.first, err = e.next(ctx, 0); err != nil {
 		return nil, err

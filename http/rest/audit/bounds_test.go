@@ -10,8 +10,8 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/fair"
 	"svc/http/openapi"
-	"svc/http/quota"
 	"svc/http/rest/door"
 	"svc/test/callers"
 	"svc/test/pgtest"
@@ -24,18 +24,18 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	const head = 10
 	workspace, elsewhere := world.FillLog(t, db, head), world.FillLog(t, db, head)
 	for name, c := range map[string]struct {
-		bound func(*door.Bounds) **quota.Semaphore
+		bound func(*door.Bounds) **fair.Semaphore
 		ask   func(context.Context, *Server) error
 	}{
 		"an export": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.Exports },
+			func(b *door.Bounds) **fair.Semaphore { return &b.Exports },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.exportAudit(ctx, &exportQuery{Format: "csv"}, commands.ExportAudit{})
 				return err
 			},
 		},
 		"a page of an export": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.ExportPages },
+			func(b *door.Bounds) **fair.Semaphore { return &b.ExportPages },
 			func(ctx context.Context, s *Server) error {
 				one := door.CallerOf(ctx)
 				c := &door.Caller{Workspace: one.Workspace, Person: one.Person, FoundAt: one.FoundAt, Envelope: one.Envelope} // whose slots are its own
@@ -45,18 +45,18 @@ func TestBoundsRefuseAlike(t *testing.T) {
 			},
 		},
 		"a verification": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.Verifications },
+			func(b *door.Bounds) **fair.Semaphore { return &b.Verifications },
 			func(ctx context.Context, s *Server) error { _, err := s.verifyAudit(ctx, &verifyQuery{}); return err },
 		},
 		"a state": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.Histories },
+			func(b *door.Bounds) **fair.Semaphore { return &b.Histories },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.getAuditState(ctx, &stateQuery{Seq: 1})
 				return err
 			},
 		},
 		"a replay": {
-			func(b *door.Bounds) **quota.Semaphore { return &b.Histories },
+			func(b *door.Bounds) **fair.Semaphore { return &b.Histories },
 			func(ctx context.Context, s *Server) error {
 				_, err := s.replayAudit(ctx, &replayQuery{FromSeq: 1, ToSeq: 2})
 				return err
@@ -66,7 +66,7 @@ func TestBoundsRefuseAlike(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := historyServer(db)
 			bound := c.bound(s.Bounds)
-			*bound = quota.New(quota.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
+			*bound = fair.New(fair.Bound{Name: name, Slots: 4, Retry: 3 * time.Second})
 			callers.RefusedAlike(t, s.Door, *bound, workspace, elsewhere, func(ctx context.Context) error { return c.ask(ctx, s) })
 		})
 	}
@@ -86,5 +86,5 @@ func TestInvalidRequestAcquiresNoSlot(t *testing.T) {
 	_, err := s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv", AuditFilter: backwards}, commands.ExportAudit{})
 	require.ErrorIs(t, err, fault.ErrValidation)
 	_, err = s.exportAudit(callers.As(t, c), &exportQuery{Format: "csv"}, commands.ExportAudit{})
-	require.ErrorIs(t, err, quota.ErrShare)
+	require.ErrorIs(t, err, fair.ErrShare)
 }

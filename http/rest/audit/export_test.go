@@ -21,8 +21,8 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/projections"
@@ -32,9 +32,9 @@ import (
 )
 
 func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64) *export {
-	pages := quota.New(quota.Bound{Slots: 1})
+	pages := fair.New(fair.Bound{Slots: 1})
 	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func() error { return nil },
-		acquire: func(ctx context.Context) (*quota.Slot, error) { return pages.Acquire(ctx, quota.Holder{}) },
+		acquire: func(ctx context.Context) (*fair.Slot, error) { return pages.Acquire(ctx, fair.Holder{}) },
 		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
 			return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
 		}}
@@ -292,7 +292,7 @@ func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
 	workspace := world.FillLog(t, db, records)
 	s := historyServer(db)
 	s.Log = slog.New(slog.DiscardHandler)
-	s.Bounds.ExportPages = quota.New(quota.Bound{Name: "export_pages", Slots: 1, Queue: 64, Wait: testTimeout})
+	s.Bounds.ExportPages = fair.New(fair.Bound{Name: "export_pages", Slots: 1, Queue: 64, Wait: testTimeout})
 	people := map[string]*door.Caller{"owner": callers.Owner(workspace)}
 	for i := range newcomers {
 		people[fmt.Sprint(i)] = callers.Owner(events.NewID(epoch))
@@ -306,7 +306,7 @@ func TestUnreadExportsHoldUpNobodyElse(t *testing.T) {
 			return
 		}
 		x := newExport(db, workspace, "ndjson", records)
-		x.acquire = func(ctx context.Context) (*quota.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) }
+		x.acquire = func(ctx context.Context) (*fair.Slot, error) { return s.Acquire(ctx, s.Bounds.ExportPages, c) }
 		x.first, _ = x.next(r.Context(), 0)
 		s.sendExport(w, r, x, door.Pace{Timeout: testTimeout})
 	})

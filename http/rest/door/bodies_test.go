@@ -16,8 +16,8 @@ import (
 
 	"svc/commands"
 	"svc/events"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/reply"
 	"svc/http/rest/schema"
 )
@@ -51,8 +51,8 @@ func TestBodyBytesInMemoryAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := &Door{Bounds: &Bounds{
-				bodies: quota.New(quota.Bound{Name: "bodies", Slots: 64, Retry: 3 * time.Second}),
-				writes: quota.New(quota.Bound{Name: "writes", Slots: 1000}),
+				bodies: fair.New(fair.Bound{Name: "bodies", Slots: 64, Retry: 3 * time.Second}),
+				writes: fair.New(fair.Bound{Name: "writes", Slots: 1000}),
 			}}
 			server := httptest.NewServer(middleware.Limited(row.Limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				caller := c.caller()
@@ -97,7 +97,7 @@ func (*naming) rename(context.Context, *naming, commands.RenameWorkspace) (*sche
 // The body of a refused request is read for the record of the refusal, but only with a slot.
 func TestDenialNeedsSlotForBody(t *testing.T) {
 	t.Parallel()
-	s := &Door{Bounds: &Bounds{bodies: quota.New(quota.Bound{Name: "bodies", Slots: 4, Retry: 3 * time.Second})}}
+	s := &Door{Bounds: &Bounds{bodies: fair.New(fair.Bound{Name: "bodies", Slots: 4, Retry: 3 * time.Second})}}
 	c := someone(events.NewID(epoch))
 	require.NoError(t, s.HoldSlot(t.Context(), s.Bounds.bodies, c))
 	body := strings.NewReader(`{"name":"x"}`)
@@ -105,25 +105,25 @@ func TestDenialNeedsSlotForBody(t *testing.T) {
 	row := Command((*naming).toCommand, (&naming{}).rename, Route{Method: http.MethodPost})
 	again := &Caller{Person: c.Person, Envelope: c.Envelope, Workspace: events.NewID(epoch)}
 	err := s.deny(httptest.NewRecorder(), r, row, again, errPrincipalRefused)
-	require.ErrorIs(t, err, quota.ErrShare)
+	require.ErrorIs(t, err, fair.ErrShare)
 	require.Equal(t, 12, body.Len(), "the body must not be read")
 }
 
 // patient returns a semaphore in which requests wait, and competitors count, for as long as a test takes.
-func patient(s *quota.Semaphore) *quota.Semaphore {
+func patient(s *fair.Semaphore) *fair.Semaphore {
 	b := s.Bound()
 	b.Wait = testTimeout
 	if b.IdleAfter > 0 {
 		b.IdleAfter = testTimeout
 	}
-	return quota.New(b)
+	return fair.New(b)
 }
 
 // Bodies that do not arrive, and answers that nobody reads, hold up nobody but their caller.
 func TestSlowClientHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := &Door{Bounds: newBounds()}
-	for _, b := range []**quota.Semaphore{&s.Bounds.bodies, &s.Bounds.reads} {
+	for _, b := range []**fair.Semaphore{&s.Bounds.bodies, &s.Bounds.reads} {
 		*b = patient(*b)
 	}
 	workspace := events.NewID(epoch)

@@ -7,24 +7,24 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 )
 
 // Bounds are the semaphores of a process. Slots are counted by person and by workspace, see
 // [Door.holder].
 type Bounds struct {
-	reads         *quota.Semaphore // GETs that hold no other slot
-	bodies        *quota.Semaphore // bodies of all other methods, until they are answered; a slot for each [SlotBytes]
-	writes        *quota.Semaphore // all other methods, once their body has arrived
-	Streams       *quota.Semaphore // live updates and followed logs
-	Exports       *quota.Semaphore // exports of the audit log, until they are read to the end
-	ExportPages   *quota.Semaphore // pages of exports that are being read and encoded
-	Downloads     *quota.Semaphore // artifacts and logs
-	Verifications *quota.Semaphore // verifications of Merkle logs
-	Histories     *quota.Semaphore // past states and replays, each with a workspace in memory
-	Engine        *quota.Semaphore // requests that wait for the engine, and so for a code host
-	positions     *quota.Semaphore // requests that wait for X-Svc-Min-Position
+	reads         *fair.Semaphore // GETs that hold no other slot
+	bodies        *fair.Semaphore // bodies of all other methods, until they are answered; a slot for each [SlotBytes]
+	writes        *fair.Semaphore // all other methods, once their body has arrived
+	Streams       *fair.Semaphore // live updates and followed logs
+	Exports       *fair.Semaphore // exports of the audit log, until they are read to the end
+	ExportPages   *fair.Semaphore // pages of exports that are being read and encoded
+	Downloads     *fair.Semaphore // artifacts and logs
+	Verifications *fair.Semaphore // verifications of Merkle logs
+	Histories     *fair.Semaphore // past states and replays, each with a workspace in memory
+	Engine        *fair.Semaphore // requests that wait for the engine, and so for a code host
+	positions     *fair.Semaphore // requests that wait for X-Svc-Min-Position
 }
 
 // SlotBytes is how many bytes of a body one slot of the bodies allows in memory. The largest body
@@ -43,46 +43,46 @@ const maxCooldown = time.Second
 const maxWriteCooldown = 10 * time.Millisecond
 
 func newBounds() *Bounds {
-	activity := &quota.Activity{} // reads and writes compete for the processors
+	activity := &fair.Activity{} // reads and writes compete for the processors
 	return &Bounds{
-		reads: quota.New(quota.Bound{
+		reads: fair.New(fair.Bound{
 			Name: "reads", Slots: 64, PerParty: partyShare(), PerCaller: partyShare() - 1, Queue: 4096, Wait: 5 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxCooldown,
 		}),
-		bodies: quota.New(quota.Bound{
+		bodies: fair.New(fair.Bound{
 			Name: "bodies", Slots: 128, PerCaller: maxBodySlots, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 		}),
-		writes: quota.New(quota.Bound{
+		writes: fair.New(fair.Bound{
 			Name: "writes", Slots: 64, PerParty: partyShare(), Queue: 4096, Wait: 20 * time.Second, Retry: time.Second,
 			IdleAfter: time.Second, Activity: activity, MaxCooldown: maxWriteCooldown,
 		}),
-		Streams: quota.New(quota.Bound{
+		Streams: fair.New(fair.Bound{
 			Name: "streams", Slots: 1024, PerCaller: 12,
 			Queue: 512, Wait: time.Second, Retry: 10 * time.Second,
 		}),
 		// Exports and downloads last as long as their clients take to read them. With few slots, a few new
 		// accounts that read slowly could take them all, since the reserve is for those who hold none. There
 		// can be many slots, since a slow reader costs only a connection and a page in memory.
-		Exports: quota.New(quota.Bound{Name: "exports", Slots: 256, PerCaller: 2, Retry: 30 * time.Second}),
+		Exports: fair.New(fair.Bound{Name: "exports", Slots: 256, PerCaller: 2, Retry: 30 * time.Second}),
 		// The queue has room for all exports at once, and for all of a workspace. An export that gets no slot
 		// in time fails midway.
-		ExportPages: quota.New(quota.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),
-		Downloads: quota.New(quota.Bound{
+		ExportPages: fair.New(fair.Bound{Name: "export_pages", Slots: 8, Queue: 256, Wait: 20 * time.Second, Retry: 30 * time.Second}),
+		Downloads: fair.New(fair.Bound{
 			Name: "downloads", Slots: 256, PerCaller: 8,
 			Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
-		Verifications: quota.New(quota.Bound{
+		Verifications: fair.New(fair.Bound{
 			Name: "verifications", Slots: 4,
 			Queue: 32, Wait: 20 * time.Second, Retry: 10 * time.Second, MaxCooldown: maxCooldown,
 		}),
-		Histories: quota.New(quota.Bound{
+		Histories: fair.New(fair.Bound{
 			Name: "histories", Slots: 4,
 			Queue: 32, Wait: 10 * time.Second, Retry: 5 * time.Second, MaxCooldown: maxCooldown,
 		}),
-		Engine: quota.New(quota.Bound{
+		Engine: fair.New(fair.Bound{
 			Name: "engine", Slots: 16, Queue: 64, Wait: 5 * time.Second, Retry: 5 * time.Second,
 		}),
-		positions: quota.New(quota.Bound{
+		positions: fair.New(fair.Bound{
 			Name: "positions", Slots: 512, PerCaller: 16,
 			Queue: 512, Wait: time.Second, Retry: time.Second,
 		}),
@@ -97,15 +97,15 @@ func partyShare() int { return min(max(4, 2*runtime.GOMAXPROCS(0)), maxPartyShar
 // maxPartyShare is a quarter of the slots, of which no party has more in any case.
 const maxPartyShare = 16
 
-func (b *Bounds) all() []*quota.Semaphore {
-	return []*quota.Semaphore{
+func (b *Bounds) all() []*fair.Semaphore {
+	return []*fair.Semaphore{
 		b.reads, b.bodies, b.writes, b.Streams, b.Exports, b.ExportPages, b.Downloads, b.Verifications, b.Histories, b.Engine, b.positions,
 	}
 }
 
 // AcquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The
 // caller's rights are checked again if it had to wait.
-func (d *Door) AcquireSlot(ctx context.Context, semaphore *quota.Semaphore) error {
+func (d *Door) AcquireSlot(ctx context.Context, semaphore *fair.Semaphore) error {
 	c := CallerOf(ctx)
 	if err := d.HoldSlot(ctx, semaphore, c); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (d *Door) AcquireSlot(ctx context.Context, semaphore *quota.Semaphore) erro
 }
 
 // HoldSlot acquires a slot for c, which holds it until the answer is written.
-func (d *Door) HoldSlot(ctx context.Context, semaphore *quota.Semaphore, c *Caller) error {
+func (d *Door) HoldSlot(ctx context.Context, semaphore *fair.Semaphore, c *Caller) error {
 	h, err := d.holder(ctx, c)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func BodySlots(r *http.Request, l middleware.Limits) int {
 }
 
 // Acquire acquires a slot for c, which the handler releases.
-func (d *Door) Acquire(ctx context.Context, semaphore *quota.Semaphore, c *Caller) (*quota.Slot, error) {
+func (d *Door) Acquire(ctx context.Context, semaphore *fair.Semaphore, c *Caller) (*fair.Slot, error) {
 	h, err := d.holder(ctx, c)
 	if err != nil {
 		return nil, err
@@ -169,8 +169,8 @@ func (d *Door) Acquire(ctx context.Context, semaphore *quota.Semaphore, c *Calle
 // holder returns whose share a caller's slots count against: the workspace's, and the person's or,
 // for a service account, that of the person who issued its token. A person with many workspaces and
 // accounts has one share, and nobody can use up the share of somebody else by inviting them.
-func (d *Door) holder(ctx context.Context, c *Caller) (quota.Holder, error) {
-	h := quota.Holder{Caller: c.Envelope.Actor.ID, Workspace: c.Workspace}
+func (d *Door) holder(ctx context.Context, c *Caller) (fair.Holder, error) {
+	h := fair.Holder{Caller: c.Envelope.Actor.ID, Workspace: c.Workspace}
 	if c.Person != nil {
 		h.Person = c.Person.User
 		return h, nil

@@ -15,7 +15,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/fault"
-	"svc/http/quota"
+	"svc/http/fair"
 	"svc/http/reply"
 	"svc/projections"
 	"svc/projections/fold"
@@ -49,7 +49,7 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	const head = 10
 	workspace, elsewhere := world.FillLog(t, db, head), world.FillLog(t, db, head)
 	d := openDoor(db)
-	d.Bounds.positions = quota.New(quota.Bound{Name: "positions", Slots: 4, Retry: 3 * time.Second})
+	d.Bounds.positions = fair.New(fair.Bound{Name: "positions", Slots: 4, Retry: 3 * time.Second})
 	ask := func(c *Caller) error {
 		r, err := http.NewRequestWithContext(as(t, c), http.MethodGet, "/", nil)
 		require.NoError(t, err)
@@ -58,11 +58,11 @@ func TestBoundsRefuseAlike(t *testing.T) {
 	one := someone(workspace)
 	require.NoError(t, d.AcquireSlot(as(t, one), d.Bounds.positions))
 	err := ask(one)
-	require.ErrorIs(t, err, quota.ErrShare)
+	require.ErrorIs(t, err, fair.ErrShare)
 	require.Equal(t, http.StatusTooManyRequests, fault.As(err).Kind.Status())
 	require.Equal(t, "rate_limited", fault.As(err).Code)
 	require.Equal(t, []string{"3"}, reply.Headers(fault.As(err))["Retry-After"])
-	require.ErrorIs(t, ask(someone(workspace)), quota.ErrShare, "another of the workspace")
+	require.ErrorIs(t, ask(someone(workspace)), fair.ErrShare, "another of the workspace")
 	for range 3 {
 		require.NoError(t, d.AcquireSlot(as(t, someone(events.NewID(epoch))), d.Bounds.positions))
 	}
@@ -104,7 +104,7 @@ func TestCallerWaitsForLimitedPositions(t *testing.T) {
 		go func() { answers <- await(greedy, "99999999") }()
 	}
 	for range requests - limit {
-		require.ErrorIs(t, <-answers, quota.ErrShare)
+		require.ErrorIs(t, <-answers, fair.ErrShare)
 	}
 	held, _, _ := s.Bounds.positions.Usage()
 	require.Equal(t, limit, held)
@@ -130,9 +130,9 @@ func TestFortyPeopleLeaveSlotsForOthers(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context()) // nobody waits
 	cancel()
 	b := newBounds()
-	for _, bound := range []*quota.Semaphore{b.Streams, b.Exports, b.Downloads} {
+	for _, bound := range []*fair.Semaphore{b.Streams, b.Exports, b.Downloads} {
 		for range 40 {
-			h := quota.Holder{Person: events.NewID(epoch)}
+			h := fair.Holder{Person: events.NewID(epoch)}
 			for refused := false; !refused; {
 				h.Caller, h.Workspace = events.NewID(epoch), events.NewID(epoch)
 				if bound == b.Exports {
@@ -145,7 +145,7 @@ func TestFortyPeopleLeaveSlotsForOthers(t *testing.T) {
 				refused = taken == 0
 			}
 		}
-		_, err := bound.Acquire(ended, quota.Holder{Caller: events.NewID(epoch), Person: events.NewID(epoch), Workspace: events.NewID(epoch)})
+		_, err := bound.Acquire(ended, fair.Holder{Caller: events.NewID(epoch), Person: events.NewID(epoch), Workspace: events.NewID(epoch)})
 		require.NoError(t, err, bound.Bound().Name)
 	}
 }
@@ -182,7 +182,7 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 	}
 	user := func(id events.ID) events.Actor { return events.Actor{Type: events.ByUser, ID: id} }
 
-	s.Bounds.Exports = quota.New(quota.Bound{Name: "exports", Slots: 8})
+	s.Bounds.Exports = fair.New(fair.Bound{Name: "exports", Slots: 8})
 	mine := someone(events.NewID(epoch))
 	mine.Person.User = stranger
 	for range 2 {
@@ -200,14 +200,14 @@ func TestTokenCountsAgainstItsIssuer(t *testing.T) {
 		} {
 			h, err := s.holder(t.Context(), c.caller)
 			require.NoError(t, err)
-			require.Equal(t, quota.Holder{Caller: c.caller.Envelope.Actor.ID, Person: c.person, Workspace: c.caller.Workspace}, h, who)
+			require.Equal(t, fair.Holder{Caller: c.caller.Envelope.Actor.ID, Person: c.person, Workspace: c.caller.Workspace}, h, who)
 		}
 	}
 	for range 2 { // accounts of as many workspaces
 		require.NoError(t, s.AcquireSlot(as(t, token(user(stranger))), s.Bounds.Exports))
 	}
-	require.ErrorIs(t, s.AcquireSlot(as(t, token(user(stranger))), s.Bounds.Exports), quota.ErrShare)
-	require.ErrorIs(t, s.AcquireSlot(as(t, mine), s.Bounds.Exports), quota.ErrShare)
+	require.ErrorIs(t, s.AcquireSlot(as(t, token(user(stranger))), s.Bounds.Exports), fair.ErrShare)
+	require.ErrorIs(t, s.AcquireSlot(as(t, mine), s.Bounds.Exports), fair.ErrShare)
 	require.NoError(t, s.AcquireSlot(as(t, token(user(other))), s.Bounds.Exports))
 }
 
@@ -224,7 +224,7 @@ func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
 		_, err := db.Exec(t.Context(), sql, workspace)
 		require.NoError(t, err)
 	}
-	s.Bounds.Histories = quota.New(quota.Bound{Name: "histories", Slots: 4, Queue: 4, Wait: time.Minute})
+	s.Bounds.Histories = fair.New(fair.Bound{Name: "histories", Slots: 4, Queue: 4, Wait: time.Minute})
 	one := someone(workspace)
 	require.NoError(t, s.AcquireSlot(as(t, one), s.Bounds.Histories))
 	c := &Caller{Workspace: workspace, FoundAt: epoch.Add(-time.Second),
@@ -246,15 +246,15 @@ func TestRightsAreCheckedAfterWaitingForSlot(t *testing.T) {
 func TestTokenLeavesAReadToItsPerson(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(32))
 	reads, owner, token := newBounds().reads, events.NewID(epoch), events.NewID(epoch)
-	_, err := reads.Acquire(t.Context(), quota.Holder{Person: events.NewID(epoch)}) // somebody else asks as well
+	_, err := reads.Acquire(t.Context(), fair.Holder{Person: events.NewID(epoch)}) // somebody else asks as well
 	require.NoError(t, err)
 	at, end := context.WithCancel(t.Context())
 	end() // nobody waits
 	for {
-		if _, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: token}); err != nil {
+		if _, err = reads.Acquire(at, fair.Holder{Person: owner, Caller: token}); err != nil {
 			break
 		}
 	}
-	_, err = reads.Acquire(at, quota.Holder{Person: owner, Caller: owner})
+	_, err = reads.Acquire(at, fair.Holder{Person: owner, Caller: owner})
 	require.NoError(t, err)
 }

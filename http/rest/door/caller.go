@@ -11,8 +11,8 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/http/fair"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/http/rest/schema"
 	"svc/input"
 	"svc/projections"
@@ -42,7 +42,7 @@ type Caller struct {
 
 	target    string // the id in the request's path, as sent
 	userAgent string // as sent
-	slots     []*quota.Slot
+	slots     []*fair.Slot
 }
 
 // ReleaseSlots releases every slot that the request holds. It is called once the answer is written.

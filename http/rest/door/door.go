@@ -10,9 +10,9 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/events/feed"
+	"svc/http/fair"
 	"svc/http/limit"
 	"svc/http/middleware"
-	"svc/http/quota"
 	"svc/lookup"
 	"svc/lru"
 	"svc/projections"
@@ -84,11 +84,11 @@ func New(c Config) *Door {
 func (d *Door) Run(ctx context.Context) { d.stale.run(ctx) }
 
 // Semaphores returns all semaphores, for metrics.
-func (d *Door) Semaphores() []*quota.Semaphore { return d.Bounds.all() }
+func (d *Door) Semaphores() []*fair.Semaphore { return d.Bounds.all() }
 
 // Shared returns the semaphores of reads, writes and bodies, for use by /api/auth: a person has one
 // share of both APIs.
-func (d *Door) Shared() (reads, writes, bodies *quota.Semaphore) {
+func (d *Door) Shared() (reads, writes, bodies *fair.Semaphore) {
 	return d.Bounds.reads, d.Bounds.writes, d.Bounds.bodies
 }
 

@@ -98,9 +98,6 @@ type runWait struct {
 }
 
 func newRunWait(r projections.Run) *runWait {
-	if r.WaitCode == "" {
-		return nil
-	}
 	w := runWait{Code: r.WaitCode, Detail: r.WaitDetail}
 	if r.WaitSince != nil {
 		w.Since = openapi.FormatTime(*r.WaitSince)
@@ -121,12 +118,16 @@ func NewRunAt(now time.Time) func(projections.Run) Run {
 
 // NewRun returns a run as answers show it, without marks that depend on the time.
 func NewRun(r projections.Run) Run {
-	return Run{
+	out := Run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
 		CreatedAt: openapi.FormatTime(r.CreatedAt), UpdatedAt: openapi.FormatTime(r.UpdatedAt),
-		CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor, Wait: newRunWait(r),
+		CostCents: r.CostCents, Round: r.Round, WaitsFor: r.WaitsFor,
 	}
+	if r.WaitCode != "" {
+		out.Wait = newRunWait(r)
+	}
+	return out
 }
 
 type runsQuery struct {

@@ -1,7 +1,7 @@
-// Package quota limits concurrent work of a process, such as exports, by semaphores whose slots are
+// Package fair limits concurrent work of a process, such as exports, by semaphores whose slots are
 // shared fairly: no person and no workspace holds more than a quarter of the slots, and the last
 // quarter is reserved for those who hold none.
-package quota
+package fair
 
 import (
 	"cmp"
