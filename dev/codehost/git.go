@@ -57,8 +57,6 @@ func refusedGit(w http.ResponseWriter, repo *repository, a access, pushes bool) 
 		http.Error(w, "Repository not found.", http.StatusNotFound)
 	case pushes && !a.mayPush(repo):
 		http.Error(w, "Permission to "+repo.Name+".git denied to "+a.login+".", http.StatusForbidden)
-	case pushes && repo.Archived:
-		http.Error(w, "This repository was archived so it is read-only.", http.StatusForbidden)
 	default:
 		return false
 	}

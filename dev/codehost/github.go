@@ -39,7 +39,6 @@ var (
 	errNotFound    = &apiError{status: http.StatusNotFound, message: "Not Found"}
 	errNoTokenHere = &apiError{status: http.StatusUnauthorized, message: "Requires authentication"}
 	errForbidden   = &apiError{status: http.StatusForbidden, message: "Resource not accessible by personal access token"}
-	errArchived    = &apiError{status: http.StatusForbidden, message: "Repository was archived so is read-only."}
 	errBody        = &apiError{status: http.StatusBadRequest, message: "Problems parsing JSON"}
 )
 
@@ -120,8 +119,8 @@ func (v *visit) handle(n need, next handler) (int, any, error) {
 	}
 	v.repo.mu.Lock()
 	defer v.repo.mu.Unlock()
-	if status, body, err := v.admit(n); err != nil || status != 0 {
-		return status, body, err
+	if err := v.admit(n); err != nil {
+		return 0, nil, err
 	}
 	if v.Method != http.MethodGet { // what it begins it ends even if the caller has gone
 		ctx, cancel := lasting(v.Context())
@@ -131,31 +130,16 @@ func (v *visit) handle(n need, next handler) (int, any, error) {
 	return next(v)
 }
 
-// admit checks the rights of a request. A status other than 0 is the answer already.
-func (v *visit) admit(n need) (int, any, error) {
+// admit checks the rights of a request.
+func (v *visit) admit(n need) error {
 	a := v.who
 	switch {
 	case !a.mayRead(v.repo):
-		return 0, nil, errNotFound
+		return errNotFound
 	case n == needPush && !a.mayPush(v.repo), n == needWrite && !a.mayWrite(v.repo):
-		return 0, nil, errForbidden
-	case n > needRead && v.repo.Archived:
-		return 0, nil, errArchived
+		return errForbidden
 	}
-	if name := v.name(); name != "" && name != v.repo.Name { // it was renamed
-		below := strings.TrimPrefix(v.URL.Path, apiPrefix+"/repos/"+v.PathValue("owner")+"/"+v.PathValue("repo"))
-		to := v.api("/repositories/%d", v.repo.ID) + below
-		if v.URL.RawQuery != "" {
-			to += "?" + v.URL.RawQuery
-		}
-		status := http.StatusMovedPermanently
-		if v.Method != http.MethodGet {
-			status = http.StatusTemporaryRedirect
-		}
-		v.head.Set("Location", to)
-		return status, object{"message": "Moved Permanently", "url": to, "documentation_url": "https://docs.github.com/rest"}, nil
-	}
-	return 0, nil, nil
+	return nil
 }
 
 // name is the repository that the path names, or "" if it has its id.
@@ -310,16 +294,6 @@ func (l *hours) count(head http.Header, login string, now time.Time) {
 	head.Set("X-RateLimit-Resource", "core")
 }
 
-// rateLimit answers GET /rate_limit.
-func rateLimit(v *visit) (int, any, error) {
-	number := func(name string) int {
-		n, _ := strconv.Atoi(v.head.Get("X-Ratelimit-" + name)) // set by count
-		return n
-	}
-	core := object{"limit": number("Limit"), "used": number("Used"), "remaining": number("Remaining"), "reset": number("Reset")}
-	return http.StatusOK, object{"resources": object{"core": core, "search": core}, "rate": core}, nil
-}
-
 // stamp formats a time as GitHub does.
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
@@ -359,16 +333,8 @@ func (h *host) githubRoutes(mux *http.ServeMux) {
 		}
 	}
 	add("GET ", needRead, getRepository)
-	add("PATCH ", needPush, patchRepository)
-	add("GET /collaborators/{login}/permission", needRead, getPermission)
-	add("GET /branches", needRead, listBranches)
-	add("GET /branches/{branch...}", needRead, getBranch) // and its protection
 	add("GET /rules/branches/{branch...}", needRead, getRules)
-	add("GET /git/ref/{ref...}", needRead, getRef)
-	add("POST /git/refs", needPush, createRef)
-	add("DELETE /git/refs/{ref...}", needPush, deleteRef)
-	add("GET /commits", needRead, listCommits)
-	add("GET /commits/{ref...}", needRead, getCommit) // and its statuses and checks
+	add("GET /commits/{ref}/statuses", needRead, listStatuses)
 	add("POST /statuses/{sha}", needPush, createStatus)
 	add("GET /issues", needRead, listIssues)
 	add("POST /issues", needWrite, createIssue)
@@ -381,12 +347,6 @@ func (h *host) githubRoutes(mux *http.ServeMux) {
 	add("POST /pulls", needWrite, createPull)
 	add("GET /pulls/{number}", needRead, getPull)
 	add("PATCH /pulls/{number}", needWrite, patchPull)
-	add("GET /pulls/{number}/files", needRead, listPullFiles)
-	add("GET /pulls/{number}/commits", needRead, listPullCommits)
-	add("GET /pulls/{number}/merge", needRead, getMerged)
 	add("PUT /pulls/{number}/merge", needPush, mergePull)
-	mux.HandleFunc("GET "+apiPrefix+"/search/issues", h.serve(needNothing, searchIssues))
-	mux.HandleFunc("GET "+apiPrefix+"/rate_limit", h.serve(needNothing, rateLimit))
-	mux.HandleFunc("POST "+apiPrefix+"/user/repos", h.serve(needToken, createRepository))
 	mux.HandleFunc("POST "+apiPrefix+"/orgs/{org}/repos", h.serve(needToken, createRepository))
 }

@@ -147,9 +147,6 @@ func createIssue(v *visit) (int, any, error) {
 	if err := v.read(&in); err != nil {
 		return 0, nil, err
 	}
-	if v.repo.NoIssues {
-		return 0, nil, &apiError{status: http.StatusGone, message: "Issues are disabled for this repo"}
-	}
 	if err := checkText("Issue", in.Title, in.Body); err != nil {
 		return 0, nil, err
 	}

@@ -120,6 +120,13 @@ func createPull(v *visit) (int, any, error) {
 	return http.StatusCreated, out, err
 }
 
+func lines(changes []bare.Change) (added, removed int) {
+	for _, c := range changes {
+		added, removed = added+c.Added, removed+c.Removed
+	}
+	return added, removed
+}
+
 // findPull returns the pull request in the path.
 func (v *visit) findPull() (*issue, error) {
 	n, err := v.number()
@@ -190,41 +197,6 @@ func patchPull(v *visit) (int, any, error) {
 	}
 	out, err := v.pullRequest(i)
 	return http.StatusOK, out, err
-}
-
-func listPullFiles(v *visit) (int, any, error) {
-	i, err := v.findPull()
-	if err != nil {
-		return 0, nil, err
-	}
-	_, changes, err := v.work(i.Pull)
-	return http.StatusOK, v.files(paged(v, changes), i.Pull.Head), err
-}
-
-func listPullCommits(v *visit) (int, any, error) {
-	i, err := v.findPull()
-	if err != nil {
-		return 0, nil, err
-	}
-	commits, _, err := v.work(i.Pull)
-	slices.Reverse(commits)
-	out := []object{}
-	for _, c := range paged(v, commits) {
-		out = append(out, v.listedCommit(c))
-	}
-	return http.StatusOK, out, err
-}
-
-// getMerged answers 204 if a pull request is merged.
-func getMerged(v *visit) (int, any, error) {
-	i, err := v.findPull()
-	if err != nil {
-		return 0, nil, err
-	}
-	if i.Pull.MergedAt == nil {
-		return 0, nil, errNotFound
-	}
-	return http.StatusNoContent, nil, nil
 }
 
 func mergePull(v *visit) (int, any, error) {

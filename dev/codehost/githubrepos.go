@@ -75,14 +75,14 @@ func (v *visit) repository() object {
 	here := base(v.Request)
 	out := object{
 		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
-		"private": r.Private, "visibility": visibility, "archived": r.Archived, "disabled": false, "fork": false,
+		"private": r.Private, "visibility": visibility, "archived": false, "disabled": false, "fork": false,
 		"description": textOrNull(r.Description), "homepage": nil, "language": nil, "license": nil, "mirror_url": nil,
 		"html_url": v.web(""), "clone_url": v.web(".git"), "git_url": "git://" + v.Host + "/" + r.Name + ".git",
 		"ssh_url": "git@" + v.Host + ":" + r.Name + ".git",
 		"svn_url": here + "/" + r.Name, "default_branch": r.DefaultBranch, "topics": []string{}, "size": 1,
 		"created_at": stamp(r.CreatedAt), "updated_at": stamp(r.PushedAt), "pushed_at": stamp(r.PushedAt),
 		"stargazers_count": 0, "watchers_count": 0, "watchers": 0, "forks_count": 0, "forks": 0, "open_issues_count": open, "open_issues": open,
-		"has_issues": !r.NoIssues, "has_projects": false, "has_wiki": false, "has_pages": false, "has_downloads": false,
+		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_downloads": false,
 		"has_discussions": false, "is_template": false, "web_commit_signoff_required": false, "allow_forking": true,
 	}
 	for name, path := range repositoryLinks {
@@ -107,64 +107,6 @@ func getRepository(v *visit) (int, any, error) {
 	return http.StatusOK, out, nil
 }
 
-// patchRepository renames and changes a repository.
-func patchRepository(v *visit) (int, any, error) {
-	var in struct {
-		Name, Description       *string
-		Private, Archived       *bool
-		DefaultBranch           *string `json:"default_branch"`
-		HasIssues               *bool   `json:"has_issues"`
-		AllowMerge, AllowSquash *bool
-		AllowMergeCommit        *bool `json:"allow_merge_commit"`
-		AllowSquashMerge        *bool `json:"allow_squash_merge"`
-	}
-	if err := v.read(&in); err != nil {
-		return 0, nil, err
-	}
-	r := v.repo
-	if in.Name != nil {
-		owner, _, _ := strings.Cut(r.Name, "/")
-		to := owner + "/" + strings.ToLower(*in.Name)
-		if !isRepositoryName(to) || !v.h.repositories.rename(r, to) {
-			return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
-		}
-	}
-	if in.DefaultBranch != nil {
-		if _, err := r.bare.Resolve(v.Context(), *in.DefaultBranch); err != nil || bare.IsID(*in.DefaultBranch) {
-			return 0, nil, invalid("Repository", "default_branch", "invalid", "")
-		}
-		if err := r.bare.SetHead(v.Context(), *in.DefaultBranch); err != nil {
-			return 0, nil, err
-		}
-		r.DefaultBranch = *in.DefaultBranch
-	}
-	set := func(to *bool, from *bool) {
-		if from != nil {
-			*to = *from
-		}
-	}
-	set(&r.Private, in.Private)
-	set(&r.Archived, in.Archived)
-	if in.Description != nil {
-		r.Description = *in.Description
-	}
-	if in.HasIssues != nil {
-		r.NoIssues = !*in.HasIssues
-	}
-	for method, allowed := range map[string]*bool{"merge": in.AllowMergeCommit, "squash": in.AllowSquashMerge} {
-		if allowed != nil {
-			r.Methods = slices.DeleteFunc(r.Methods, func(m string) bool { return m == method })
-			if *allowed {
-				r.Methods = append(r.Methods, method)
-			}
-		}
-	}
-	if err := r.save(); err != nil {
-		return 0, nil, err
-	}
-	return getRepository(v)
-}
-
 // createRepository makes an empty repository.
 func createRepository(v *visit) (int, any, error) {
 	var in struct {
@@ -178,7 +120,7 @@ func createRepository(v *visit) (int, any, error) {
 	switch {
 	case !v.who.push:
 		return 0, nil, errForbidden
-	case !isRepositoryName(name) || v.h.repositories.taken(name):
+	case !isRepositoryName(name) || v.h.repositories.has(name):
 		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
@@ -198,16 +140,5 @@ func createRepository(v *visit) (int, any, error) {
 	return http.StatusCreated, out, err
 }
 
-func getPermission(v *visit) (int, any, error) {
-	name := v.PathValue("login")
-	if !login.MatchString(name) {
-		return 0, nil, errNotFound
-	}
-	permission := v.h.permission(v.repo, name)
-	user := v.user(name)
-	user["permissions"] = object{
-		"admin": false, "maintain": false, "push": permission == "write", "triage": permission == "write", "pull": permission != "none",
-	}
-	user["role_name"] = permission
-	return http.StatusOK, object{"permission": permission, "role_name": permission, "user": user}, nil
-}
+// getRules answers that there are no rules of branches.
+func getRules(*visit) (int, any, error) { return http.StatusOK, []object{}, nil }

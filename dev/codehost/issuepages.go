@@ -131,9 +131,6 @@ func newIssue(v *view) error {
 	if err := checkText("Issue", title, body); err != nil {
 		return err
 	}
-	if v.repo.Archived {
-		return errArchived
-	}
 	i := v.repo.addIssue(by, title, body, nil, v.h.now())
 	v.h.counts.add(v.repo.Name, func(c *effects) { c.Issues++ })
 	if err := v.repo.save(); err != nil {
@@ -152,11 +149,8 @@ func act(v *view) error {
 		return err
 	}
 	i := v.issue()
-	switch {
-	case i == nil:
+	if i == nil {
 		return errNotFound
-	case v.repo.Archived:
-		return errArchived
 	}
 	if text := lineFeeds(v.PostForm.Get("body")); strings.TrimSpace(text) != "" {
 		if len([]rune(text)) > maxText {

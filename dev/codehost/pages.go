@@ -119,14 +119,14 @@ func (v *view) show(name string, data any) error {
 // homePage lists the repositories.
 func (h *host) homePage(w http.ResponseWriter, _ *http.Request) {
 	type row struct {
-		Name                     string
-		Issues, Pulls            int
-		Private, Archived, Empty bool
+		Name           string
+		Issues, Pulls  int
+		Private, Empty bool
 	}
 	var rows []row
 	for _, r := range h.repositories.all() {
 		r.mu.Lock()
-		one := row{Name: r.Name, Private: r.Private, Archived: r.Archived}
+		one := row{Name: r.Name, Private: r.Private}
 		for _, i := range r.Issues {
 			if !i.Closed && i.Pull != nil {
 				one.Pulls++

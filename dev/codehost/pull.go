@@ -78,6 +78,9 @@ func alreadyOpen(owner, branch string) error {
 		fmt.Sprintf("A pull request already exists for %s:%s.", owner, branch))
 }
 
+// maxCommits bounds the list of commits.
+const maxCommits = 1000
+
 // work returns the commits of a pull request, the newest first, and its changes from where it left its base.
 func (h *host) work(ctx context.Context, r *repository, p *pull) ([]bare.Commit, []bare.Change, error) {
 	from, err := r.bare.MergeBase(ctx, p.Base, p.Head)
@@ -128,9 +131,6 @@ func (h *host) merge(ctx context.Context, r *repository, i *issue, m merging) (s
 		return "", notMergeable(map[string]string{"merge": "Merge commits", "squash": "Squash merges", "rebase": "Rebase merges"}[m.method] +
 			" are not allowed on this repository.")
 	}
-	if rule := r.mergeRule(); rule != "" {
-		return "", notMergeable(rule)
-	}
 	commit, err := h.mergeCommit(ctx, r, i, base, m)
 	if err != nil {
 		return "", err
@@ -163,16 +163,6 @@ func (h *host) merged(r *repository, i *issue) {
 			named.close(i.Pull.MergedBy, "completed", *i.Pull.MergedAt)
 		}
 	}
-}
-
-// mergeRule returns the words with which a rule of the repository refuses every merge, or "".
-func (r *record) mergeRule() string {
-	for _, rule := range r.Rules {
-		if rule["type"] == "merge_queue" {
-			return "Changes must be made through the merge queue"
-		}
-	}
-	return ""
 }
 
 // mergeCommit writes the commit that merges a pull request into base.

@@ -9,16 +9,12 @@ import (
 // A record is what the host keeps of a repository besides git's objects. It is a JSON file.
 type record struct {
 	ID            int64     `json:"id"`
-	Name          string    `json:"name"`             // owner/name
-	Former        []string  `json:"former,omitempty"` // earlier names
+	Name          string    `json:"name"` // owner/name
 	Description   string    `json:"description,omitempty"`
 	Private       bool      `json:"private"`
-	Archived      bool      `json:"archived"`
-	NoIssues      bool      `json:"noIssues,omitempty"`
 	DefaultBranch string    `json:"defaultBranch"`
 	Methods       []string  `json:"methods"` // of merging
 	Writers       []string  `json:"writers"` // logins
-	Rules         []object  `json:"rules"`   // of all branches, as GET /rules/branches answers them
 	CreatedAt     time.Time `json:"createdAt"`
 	PushedAt      time.Time `json:"pushedAt"`
 

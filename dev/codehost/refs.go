@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-
-	"svc/dev/codehost/bare"
 )
 
 // sync brings the pull requests of a repository up to date with its branches, after somebody has
@@ -105,15 +103,6 @@ func union(a, b map[string]string) map[string]bool {
 		names[name] = true
 	}
 	return names
-}
-
-// deleteBranch deletes a branch.
-func (h *host) deleteBranch(ctx context.Context, r *repository, name, at, by string) error {
-	before := map[string]string{"refs/heads/" + name: at}
-	if err := r.bare.Update(ctx, "refs/heads/"+name, at, bare.Zero); err != nil {
-		return err
-	}
-	return h.changed(ctx, r, before, map[string]string{}, by)
 }
 
 // changed is pushed for branches that the host itself has changed.

@@ -127,7 +127,7 @@ func (r Repository) record() *record {
 	id := idFor(r.Name)
 	out := &record{
 		ID: id, Name: r.Name, Private: r.Private, DefaultBranch: mainBranch, Methods: []string{"merge", "squash"},
-		Writers: append([]string{}, r.Writers...), Rules: []object{}, CreatedAt: r.At.UTC(), PushedAt: r.At.UTC(),
+		Writers: append([]string{}, r.Writers...), CreatedAt: r.At.UTC(), PushedAt: r.At.UTC(),
 		LastID: id % 1e9 * 1e5, Issues: []*issue{}, Statuses: []*status{},
 	}
 	for _, i := range r.Issues {
@@ -175,7 +175,7 @@ func (h *host) openAll(ctx context.Context, folder string, list []Repository) er
 type repositories struct {
 	mu    sync.RWMutex
 	list  []*repository
-	names map[string]*repository // also former ones that no other has now
+	names map[string]*repository
 }
 
 func (l *repositories) add(r *repository) {
@@ -186,26 +186,7 @@ func (l *repositories) add(r *repository) {
 	if l.names == nil {
 		l.names = map[string]*repository{}
 	}
-	for _, former := range r.Former {
-		if l.names[former] == nil {
-			l.names[former] = r
-		}
-	}
 	l.names[r.Name] = r
-}
-
-// rename gives r another name, unless another repository has it. r is locked.
-func (l *repositories) rename(r *repository, to string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if other := l.names[to]; other != nil && other != r && !slices.Contains(other.Former, to) {
-		return false
-	}
-	if to != r.Name {
-		r.Former = append(slices.DeleteFunc(r.Former, func(n string) bool { return n == to }), r.Name)
-		r.Name, l.names[to] = to, r
-	}
-	return true
 }
 
 func (l *repositories) all() []*repository {
@@ -224,21 +205,16 @@ func (l *repositories) byID(id int64) *repository {
 	return nil
 }
 
-// find returns a repository by its name, or by a former one that no other has now.
+// has reports whether a repository has a name.
+func (l *repositories) has(name string) bool {
+	_, known := l.find(name)
+	return known
+}
+
+// find returns a repository by its name.
 func (l *repositories) find(name string) (r *repository, known bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	r, known = l.names[strings.ToLower(name)]
 	return r, known
-}
-
-// taken reports whether a repository has a name now.
-func (l *repositories) taken(name string) bool {
-	r, known := l.find(name)
-	if !known {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.Name == name
 }
