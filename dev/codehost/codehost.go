@@ -36,6 +36,7 @@ import (
 
 	"svc/config"
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/faults"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -93,7 +94,7 @@ type host struct {
 	backend      *bare.Backend
 	tokens       tokens
 	counts       *counts
-	faults       *faults // nil if they are off
+	faults       *faults.Rules // nil if they are off
 	hours        hours
 }
 
@@ -116,7 +117,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 		limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
 	}
 	if cfg.Faults {
-		h.faults = &faults{}
+		h.faults = &faults.Rules{Refuse: refuse}
 	}
 	if h.tokens, err = newTokens(cfg.Tokens, people); err != nil {
 		return nil, err
@@ -133,7 +134,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 // limited gives each kind of request its limits.
 func (h *host) limited(next http.Handler) http.Handler {
 	of := func(body int64, time time.Duration) http.Handler {
-		return middleware.Limited(middleware.Limits{Body: body, Time: time}, h.admit(body, h.faults.inject(next)))
+		return middleware.Limited(middleware.Limits{Body: body, Time: time}, h.admit(body, h.faults.Inject(next)))
 	}
 	git, signIn, other := of(maxPush, maxPushTime), of(maxForm, 0), of(maxJSON, maxFaultTime)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/faults"
 )
 
 // Services of git.
@@ -93,7 +94,7 @@ func (h *host) push(w http.ResponseWriter, r *http.Request, repo *repository, a 
 		return
 	}
 	h.backend.Serve(w, r, repo.bare, "/"+receivePack, bare.Visit{
-		User: a.login, Push: true, Workflows: a.workflows, Refuse: refusedPush(r.Context()),
+		User: a.login, Push: true, Workflows: a.workflows, Refuse: faults.RefusedPush(r.Context()),
 	})
 	ctx, cancel := lasting(r.Context())
 	defer cancel()

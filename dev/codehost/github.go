@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/faults"
 )
 
 // This is the part of GitHub's interface that works on repositories, with its fields, statuses and words.
@@ -267,11 +268,7 @@ func paged[T any](v *visit, list []T) []T {
 	return list[begin:min(begin+size, len(list))]
 }
 
-// hourly is how many requests an hour each account has. It is told, and not enforced: tests inject the
-// limit as a fault.
-const hourly = 5000
-
-// hours count requests by account and hour.
+// hours count requests by account and hour. The limit is told, and not enforced: tests inject it as a fault.
 type hours struct {
 	mu     sync.Mutex
 	hour   time.Time
@@ -286,9 +283,9 @@ func (l *hours) count(head http.Header, login string, now time.Time) {
 		l.hour, l.counts = hour, map[string]int{}
 	}
 	l.counts[login]++
-	used := min(l.counts[login], hourly-1)
-	head.Set("X-RateLimit-Limit", strconv.Itoa(hourly))
-	head.Set("X-RateLimit-Remaining", strconv.Itoa(hourly-used))
+	used := min(l.counts[login], faults.Hourly-1)
+	head.Set("X-RateLimit-Limit", strconv.Itoa(faults.Hourly))
+	head.Set("X-RateLimit-Remaining", strconv.Itoa(faults.Hourly-used))
 	head.Set("X-RateLimit-Used", strconv.Itoa(used))
 	head.Set("X-RateLimit-Reset", strconv.FormatInt(l.hour.Add(time.Hour).Unix(), 10))
 	head.Set("X-RateLimit-Resource", "core")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/faults"
 )
 
 // pullSummary returns a pull request as lists have it.
@@ -16,7 +17,7 @@ func (v *visit) pullSummary(i *issue) object {
 	p, in, page := i.Pull, v.in("/pulls/%d", i.Number), v.web("/pull/%d", i.Number)
 	about := v.in("/issues/%d", i.Number)
 	head := p.Head
-	if stale(v.Context()) && !i.Closed {
+	if faults.Stale(v.Context()) && !i.Closed {
 		head = p.Before
 	}
 	owner, _, _ := strings.Cut(v.repo.Name, "/")

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/faults"
 )
 
 // A newPull is a pull request to open.
@@ -174,7 +175,7 @@ func (h *host) mergeCommit(ctx context.Context, r *repository, i *issue, base st
 	if err != nil {
 		return "", err
 	}
-	if lying(ctx) {
+	if faults.Lying(ctx) {
 		if tree, err = r.bare.Ref(ctx, base+"^{tree}"); err != nil {
 			return "", err
 		}

@@ -10,7 +10,7 @@ func (h *host) testRoutes(mux *http.ServeMux) {
 	if h.faults == nil {
 		return
 	}
-	mux.HandleFunc("GET /_test/faults", h.faults.show)
-	mux.HandleFunc("POST /_test/faults", h.faults.add)
-	mux.HandleFunc("DELETE /_test/faults", h.faults.clear)
+	mux.HandleFunc("GET /_test/faults", h.faults.Show)
+	mux.HandleFunc("POST /_test/faults", h.faults.Add)
+	mux.HandleFunc("DELETE /_test/faults", h.faults.Clear)
 }

@@ -1,4 +1,5 @@
-package codehost
+// Package faults makes requests to the code host fail as tests ask for.
+package faults
 
 import (
 	"bytes"
@@ -18,8 +19,8 @@ import (
 	"svc/http/reply"
 )
 
-// A faultRule says what goes wrong with requests that match it. Tests add rules by POST /_test/faults.
-type faultRule struct {
+// A rule says what goes wrong with requests that match it. Tests add rules by POST /_test/faults.
+type rule struct {
 	Match struct {
 		Method string `json:"method"` // any if it is empty
 		Path   string `json:"path"`   // a regular expression
@@ -34,7 +35,8 @@ type faultRule struct {
 	After      bool   `json:"after"`      // the work is done before the answer fails
 	Hits       int    `json:"hits"`       // how often it has matched
 
-	path *regexp.Regexp
+	path   *regexp.Regexp
+	refuse func(w http.ResponseWriter, status int, text string)
 }
 
 // Kinds of faults.
@@ -52,53 +54,62 @@ const (
 
 var faultKinds = []string{faultDelay, faultStatus, faultRateLimit, faultCut, faultTwice, faultStale, faultBody, faultPush, faultLie}
 
+// Hourly is how many requests an hour each account has.
+const Hourly = 5000
+
 const (
 	maxFaults = 100
 	maxDelay  = 60_000 // milliseconds
 )
 
-// faults are the rules, the first of which applies that matches.
-type faults struct {
+// Rules say what goes wrong. The first of them applies that matches.
+type Rules struct {
+	Refuse func(w http.ResponseWriter, status int, text string) // answers an error
+
 	mu   sync.Mutex
-	list []*faultRule
+	list []*rule
 }
 
-func (f *faults) add(w http.ResponseWriter, r *http.Request) {
-	var rule faultRule
+// Add adds the rule in the body.
+func (f *Rules) Add(w http.ResponseWriter, r *http.Request) {
+	var added rule
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
-	err := d.Decode(&rule)
+	err := d.Decode(&added)
 	if err == nil {
-		rule.path, err = regexp.Compile(rule.Match.Path)
+		added.path, err = regexp.Compile(added.Match.Path)
 	}
 	switch {
 	case err != nil:
-		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		f.Refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
-	case !slices.Contains(faultKinds, rule.Kind) || rule.Kind == faultStatus && (rule.Status < 400 || rule.Status > 599):
-		refuse(w, http.StatusUnprocessableEntity, "want one of the kinds "+strings.Join(faultKinds, ", ")+", and of status a status")
+	case !slices.Contains(faultKinds, added.Kind) || added.Kind == faultStatus && (added.Status < 400 || added.Status > 599):
+		f.Refuse(w, http.StatusUnprocessableEntity, "want one of the kinds "+strings.Join(faultKinds, ", ")+", and of status a status")
 		return
-	case rule.Delay < 0 || rule.Delay > maxDelay || rule.RetryAfter < 0 || rule.Times < 0:
-		refuse(w, http.StatusUnprocessableEntity, "want numbers of 0 and above, and a minute at most")
+	case added.Delay < 0 || added.Delay > maxDelay || added.RetryAfter < 0 || added.Times < 0:
+		f.Refuse(w, http.StatusUnprocessableEntity, "want numbers of 0 and above, and a minute at most")
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.list) >= maxFaults {
-		refuse(w, http.StatusUnprocessableEntity, "there are too many faults")
+		f.Refuse(w, http.StatusUnprocessableEntity, "there are too many faults")
 		return
 	}
-	f.list = append(f.list, &rule)
-	reply.JSON(w, http.StatusCreated, rule)
+	added.refuse = f.Refuse
+	f.list = append(f.list, &added)
+	reply.JSON(w, http.StatusCreated, added)
 }
 
-func (f *faults) show(w http.ResponseWriter, _ *http.Request) {
+// Show answers the rules.
+func (f *Rules) Show(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	reply.JSON(w, http.StatusOK, map[string]any{"faults": append([]*faultRule{}, f.list...)})
+	reply.JSON(w, http.StatusOK, map[string]any{"faults": append([]*rule{}, f.list...)})
 }
 
-func (f *faults) clear(w http.ResponseWriter, _ *http.Request) {
+// Clear removes all rules.
+func (f *Rules) Clear(w http.ResponseWriter, _ *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list = nil
@@ -106,36 +117,36 @@ func (f *faults) clear(w http.ResponseWriter, _ *http.Request) {
 }
 
 // take returns the rule for a request, if there is one that applies once more.
-func (f *faults) take(r *http.Request) *faultRule {
+func (f *Rules) take(r *http.Request) *rule {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, rule := range f.list {
-		if (rule.Match.Method == "" || rule.Match.Method == r.Method) && rule.path.MatchString(r.URL.Path) &&
-			(rule.Times == 0 || rule.Hits < rule.Times) {
-			rule.Hits++
-			return rule
+	for _, one := range f.list {
+		if (one.Match.Method == "" || one.Match.Method == r.Method) && one.path.MatchString(r.URL.Path) &&
+			(one.Times == 0 || one.Hits < one.Times) {
+			one.Hits++
+			return one
 		}
 	}
 	return nil
 }
 
-// inject applies faults to the requests for next. Nil faults are none.
-func (f *faults) inject(next http.Handler) http.Handler {
+// Inject applies faults to the requests for next. Nil faults are none.
+func (f *Rules) Inject(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f == nil || strings.HasPrefix(r.URL.Path, "/_test/") {
 			next.ServeHTTP(w, r)
 			return
 		}
-		rule := f.take(r)
-		if rule == nil {
+		one := f.take(r)
+		if one == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		rule.apply(w, r, next)
+		one.apply(w, r, next)
 	})
 }
 
-func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (f *rule) apply(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	late := f.Kind == faultDelay && f.After
 	if !late && !f.wait(r.Context()) {
 		return
@@ -158,7 +169,7 @@ func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Hand
 	if f.After || f.Kind == faultTwice {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, "Problems reading the body")
+			f.refuse(w, http.StatusBadRequest, "Problems reading the body")
 			return
 		}
 		again := func() *http.Request {
@@ -178,7 +189,7 @@ func (f *faultRule) apply(w http.ResponseWriter, r *http.Request, next http.Hand
 }
 
 // wait waits for Delay. It returns false if the client has gone.
-func (f *faultRule) wait(ctx context.Context) bool {
+func (f *rule) wait(ctx context.Context) bool {
 	select {
 	case <-time.After(time.Duration(f.Delay) * time.Millisecond):
 		return true
@@ -188,7 +199,7 @@ func (f *faultRule) wait(ctx context.Context) bool {
 }
 
 // answer answers a request whose work was or was not done.
-func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
+func (f *rule) answer(w http.ResponseWriter, done *kept) {
 	switch f.Kind {
 	case faultDelay:
 		maps.Copy(w.Header(), done.header)
@@ -213,24 +224,24 @@ func (f *faultRule) answer(w http.ResponseWriter, done *kept) {
 		if f.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
 		}
-		refuse(w, f.Status, cmp.Or(f.Message, http.StatusText(f.Status)))
+		f.refuse(w, f.Status, cmp.Or(f.Message, http.StatusText(f.Status)))
 	}
 }
 
 // limit answers as GitHub does if a limit is used up.
-func (f *faultRule) limit(w http.ResponseWriter) {
+func (f *rule) limit(w http.ResponseWriter) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
-		refuse(w, cmp.Or(f.Status, http.StatusForbidden),
+		f.refuse(w, cmp.Or(f.Status, http.StatusForbidden),
 			"You have exceeded a secondary rate limit. Please wait a few minutes before you try again.")
 		return
 	}
-	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(hourly))
+	w.Header().Set("X-RateLimit-Limit", strconv.Itoa(Hourly))
 	w.Header().Set("X-RateLimit-Remaining", "0")
-	w.Header().Set("X-RateLimit-Used", strconv.Itoa(hourly))
+	w.Header().Set("X-RateLimit-Used", strconv.Itoa(Hourly))
 	w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Minute).Unix(), 10))
 	w.Header().Set("X-RateLimit-Resource", "core")
-	refuse(w, cmp.Or(f.Status, http.StatusForbidden), "API rate limit exceeded for user ID 1.")
+	f.refuse(w, cmp.Or(f.Status, http.StatusForbidden), "API rate limit exceeded for user ID 1.")
 }
 
 type (
@@ -239,14 +250,14 @@ type (
 	refusedPushKey struct{}
 )
 
-// stale reports whether pull requests show the head before the last push.
-func stale(ctx context.Context) bool { return ctx.Value(staleKey{}) != nil }
+// Stale reports whether pull requests show the head before the last push.
+func Stale(ctx context.Context) bool { return ctx.Value(staleKey{}) != nil }
 
-// lying reports whether a merge leaves out the change.
-func lying(ctx context.Context) bool { return ctx.Value(lieKey{}) != nil }
+// Lying reports whether a merge leaves out the change.
+func Lying(ctx context.Context) bool { return ctx.Value(lieKey{}) != nil }
 
-// refusedPush returns with which words a push is refused, or "".
-func refusedPush(ctx context.Context) string {
+// RefusedPush returns with which words a push is refused, or "".
+func RefusedPush(ctx context.Context) string {
 	text, _ := ctx.Value(refusedPushKey{}).(string)
 	return text
 }
