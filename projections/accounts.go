@@ -2,13 +2,13 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -62,8 +62,5 @@ func (v Accounts) ForUser(ctx context.Context, user events.ID) ([]Account, error
 		select account_key, workspace_id, user_id, provider, account_id, login, linked_at
 		from accounts where user_id = $1 order by linked_at, account_key`, user)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Account])
-	if err != nil {
-		return nil, fmt.Errorf("read accounts of %s: %w", user, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read accounts of %s", user)
 }

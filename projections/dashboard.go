@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // Dashboard answers what is going on in a workspace, from its runs and its build farm.
@@ -21,10 +22,7 @@ type Dashboard struct{ DB *pgxpool.Pool }
 func (v Dashboard) Positions(ctx context.Context, workspaces []events.ID) (map[events.ID]string, error) {
 	rows, _ := v.DB.Query(ctx, selectDashboardPositions, workspaces)
 	found, err := collectPositions(rows)
-	if err != nil {
-		return nil, fmt.Errorf("read positions of dashboards: %w", err)
-	}
-	return found, nil
+	return found, fault.Wrap(err, "read positions of dashboards")
 }
 
 var selectDashboardPositions = `

@@ -2,12 +2,12 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -53,10 +53,7 @@ func (v Workspaces) Restorable(ctx context.Context, user events.ID, limit int) (
 		where m.user_id = $1 and m.role = any($2) order by d.purge_at, d.workspace_id limit $3`,
 		user, events.DeleteWorkspace.Roles(), limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[DeletedWorkspace])
-	if err != nil {
-		return nil, fmt.Errorf("read deleted workspaces of %s: %w", user, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read deleted workspaces of %s", user)
 }
 
 // GetDeleted returns a deleted workspace by its id. ok is false if there is none.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -122,10 +123,7 @@ func (v Enrollments) Page(
 	}
 	err = v.DB.QueryRow(ctx, `
 		select coalesce((select enrollments from enrollment_counts where workspace_id = $1), 0)`, workspace).Scan(&total)
-	if err != nil {
-		return nil, 0, fmt.Errorf("count enrollments of %s: %w", workspace, err)
-	}
-	return list, total, nil
+	return list, total, fault.Wrap(err, "count enrollments of %s", workspace)
 }
 
 // Pending is like Page, for enrollments whose token can still be used at that time, the last to
@@ -141,10 +139,7 @@ func (v Enrollments) Pending(
 	}
 	err = v.DB.QueryRow(ctx, `
 		select count(*) from enrollments where workspace_id = $1 and status = 'pending' and expires_at > $2`, workspace, at).Scan(&total)
-	if err != nil {
-		return nil, 0, fmt.Errorf("count pending enrollments of %s: %w", workspace, err)
-	}
-	return list, total, nil
+	return list, total, fault.Wrap(err, "count pending enrollments of %s", workspace)
 }
 
 // Get returns one enrollment of a workspace with its status at a time. ok is false if there is none.

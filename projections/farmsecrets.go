@@ -2,13 +2,13 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -63,8 +63,5 @@ func (v FarmSecrets) List(ctx context.Context, workspace events.ID) ([]FarmSecre
 		select workspace_id, name, value_id, set_by, set_at, scope from farm_secrets
 		where workspace_id = $1 order by name collate "C"`, workspace)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[FarmSecret])
-	if err != nil {
-		return nil, fmt.Errorf("list farm secrets: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list farm secrets")
 }

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -112,10 +112,7 @@ func (v Invitations) Page(ctx context.Context, workspace events.ID, limit, offse
 		return nil, 0, err
 	}
 	err = v.DB.QueryRow(ctx, `select count(*) from invitations where workspace_id = $1 and status = 'pending'`, workspace).Scan(&total)
-	if err != nil {
-		return nil, 0, fmt.Errorf("count invitations of %s: %w", workspace, err)
-	}
-	return list, total, nil
+	return list, total, fault.Wrap(err, "count invitations of %s", workspace)
 }
 
 // Pending is [Invitations.Page] without the number.
@@ -148,8 +145,5 @@ func (v Invitations) Get(ctx context.Context, workspace, id events.ID) (i Invita
 func (v Invitations) list(ctx context.Context, where string, args ...any) ([]Invitation, error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+where, args...)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Invitation])
-	if err != nil {
-		return nil, fmt.Errorf("list invitations: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list invitations")
 }

@@ -3,13 +3,13 @@ package projections
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // Artifacts is the view of the files that jobs left. It is inline, so that whoever has uploaded one
@@ -92,8 +92,5 @@ func (a AbandonedArtifacts) Stored(ctx context.Context, workspace, job events.ID
 }
 
 func wrapArtifacts(job events.ID, err error) error {
-	if err != nil {
-		return fmt.Errorf("read artifacts of job %s: %w", job, err)
-	}
-	return nil
+	return fault.Wrap(err, "read artifacts of job %s", job)
 }

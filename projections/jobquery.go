@@ -8,6 +8,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // A JobQuery asks for a page of a workspace's jobs: all of them, those that are queued or held by
@@ -150,10 +151,7 @@ func (v Jobs) Get(ctx context.Context, workspace, id events.ID) (job Job, ok boo
 func (v Jobs) ByIDs(ctx context.Context, workspace events.ID, ids []events.ID) ([]Job, error) {
 	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = any($2)`, workspace, ids)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
-	if err != nil {
-		return nil, fmt.Errorf("read %d jobs of %s: %w", len(ids), workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read %d jobs of %s", len(ids), workspace)
 }
 
 // Spec returns the submitted specification of a job. ok is false if there is none.
@@ -178,10 +176,7 @@ func (v Jobs) Position(ctx context.Context, j Job) (n int, err error) {
 		select count(*) + 1 from (
 			select from jobs where workspace_id = $1 and state = 'queued' and requirement = $2 and (turn, job_id) < ($3, $4)
 			limit 10000) before`, j.Workspace, j.Requirement, j.Turn, j.ID).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("read position of job %s: %w", j.ID, err)
-	}
-	return n, nil
+	return n, fault.Wrap(err, "read position of job %s", j.ID)
 }
 
 // Events returns up to limit events of a job after a version of its stream.

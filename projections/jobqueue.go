@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A JobQueue is what a decision about a new job has to know of the workspace's queue.
@@ -41,10 +42,7 @@ func (v Jobs) Queue(ctx context.Context, workspace, by events.ID, fairKey, requi
 			select count(requirement) from each`, workspace, by.String(), MaxRequirements).Scan(&q.Requirements)
 		q.Requirements++
 	}
-	if err != nil {
-		return q, fmt.Errorf("read queue of %s: %w", workspace, err)
-	}
-	return q, nil
+	return q, fault.Wrap(err, "read queue of %s", workspace)
 }
 
 // QueueFull reports whether a queue of the given length, which may have most jobs, has no room for
@@ -71,8 +69,5 @@ func (v Jobs) KeyUse(ctx context.Context, workspace events.ID, key string) (u ev
 	err = v.DB.QueryRow(ctx, `
 		select count(*), coalesce(min(concurrency), 0) from jobs where workspace_id = $1 and slot > 0 and concurrency_key = $2`,
 		workspace, key).Scan(&u.Held, &u.LowestLimit)
-	if err != nil {
-		return u, fmt.Errorf("read jobs of %s with a concurrency key: %w", workspace, err)
-	}
-	return u, nil
+	return u, fault.Wrap(err, "read jobs of %s with a concurrency key", workspace)
 }

@@ -2,13 +2,13 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -160,10 +160,7 @@ func (v Members) WorkspacesWithOtherProfile(ctx context.Context, user events.ID,
 		select workspace_id from members where user_id = $1 and (name <> $2 or email <> $3) order by workspace_id
 		limit $4`, user, name, email, maxStaleProfiles)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[events.ID])
-	if err != nil {
-		return nil, fmt.Errorf("list workspaces with another profile of %s: %w", user, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list workspaces with another profile of %s", user)
 }
 
 const memberships = `

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -138,10 +139,7 @@ func (v Repos) List(ctx context.Context, workspace events.ID) ([]ListedRepo, err
 		where p.status is distinct from 'disconnected' or c.repo_id is not null
 		order by coalesce(p.name, r.repo_name, '') collate "C", 1 limit $2`, workspace, maxRepos)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[ListedRepo])
-	if err != nil {
-		return nil, fmt.Errorf("list repositories of %s: %w", workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list repositories of %s", workspace)
 }
 
 // Get returns a repository that is or was connected. ok is false if there is none.
@@ -156,10 +154,7 @@ func (v Repos) Get(ctx context.Context, workspace, id events.ID) (repo Repo, ok 
 // Count returns how many repositories of a workspace are connected.
 func (v Repos) Count(ctx context.Context, workspace events.ID) (n int, err error) {
 	err = v.DB.QueryRow(ctx, `select count(*) from repos where workspace_id = $1 and status <> 'disconnected'`, workspace).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count repositories of %s: %w", workspace, err)
-	}
-	return n, nil
+	return n, fault.Wrap(err, "count repositories of %s", workspace)
 }
 
 // A RepoSite is where people see a repository.

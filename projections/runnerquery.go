@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -211,8 +212,5 @@ func (v Runners) Holder(ctx context.Context, workspace, runner events.ID) (h Hol
 			exists (select from deleted_workspaces d where d.workspace_id = $1)
 		from (values (1)) x left join runners r on r.workspace_id = $1 and r.runner_id = $2`, workspace, runner)
 	h, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Holder])
-	if err != nil {
-		return h, fmt.Errorf("look up runner %s: %w", runner, err)
-	}
-	return h, nil
+	return h, fault.Wrap(err, "look up runner %s", runner)
 }

@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 	"svc/input"
 	"svc/projections/fold"
 )
@@ -167,10 +168,7 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 		return nil, 0, fmt.Errorf("read service accounts of %s: %w", workspace, err)
 	}
 	err = v.DB.QueryRow(ctx, `select count(*) from service_accounts where workspace_id = $1`, workspace).Scan(&total)
-	if err != nil {
-		return nil, 0, fmt.Errorf("count service accounts of %s: %w", workspace, err)
-	}
-	return list, total, nil
+	return list, total, fault.Wrap(err, "count service accounts of %s", workspace)
 }
 
 // A Named is the result of a search by name.
@@ -187,10 +185,7 @@ func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, 
 			select account_id, name, status from service_accounts where workspace_id = $1 order by account_id desc limit 1000) a
 		where strpos(name, $2) > 0 order by status, name, account_id limit $3`, workspace, input.SearchText(text), limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
-	if err != nil {
-		return nil, fmt.Errorf("search service accounts of %s: %w", workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "search service accounts of %s", workspace)
 }
 
 // Issuer returns the person who issued the current token of a service account: who created the

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -90,10 +91,7 @@ func (v Workspaces) Position(ctx context.Context, id events.ID) (seq int64, err 
 				select min(c.seq) from checkpoints c
 				where c.workspace_id = $1 and c.view in (`+followedNames+`)), l.head), l.head - $2)
 			from logs l where l.workspace_id = $1), 0)`, id, maxPositionLag).Scan(&seq)
-	if err != nil {
-		return 0, fmt.Errorf("read position of workspace %s: %w", id, err)
-	}
-	return seq, nil
+	return seq, fault.Wrap(err, "read position of workspace %s", id)
 }
 
 // An OwnWorkspace is a workspace with the role that a person has there, and when they last used it: nil for never.
@@ -111,10 +109,7 @@ func (v Workspaces) ForMember(ctx context.Context, user events.ID, limit int) ([
 		left join member_activity a on a.workspace_id = m.workspace_id and a.user_id = m.user_id
 		where m.user_id = $1 order by m.joined_at, m.member_id limit $2`, user, limit)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[OwnWorkspace])
-	if err != nil {
-		return nil, fmt.Errorf("read workspaces of %s: %w", user, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read workspaces of %s", user)
 }
 
 // byKey collects rows into a map, by the key that of returns.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections"
 )
 
@@ -35,10 +36,7 @@ func (w *Waiting) Requirements(ctx context.Context) ([]Requirement, error) {
 		)
 		select requirement, required from sets limit $2`, w.Workspace, requirementPage, w.cursor)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Requirement])
-	if err != nil {
-		return nil, fmt.Errorf("look up requirements of waiting jobs of %s: %w", w.Workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "look up requirements of waiting jobs of %s", w.Workspace)
 }
 
 // A candidate is a waiting job.

@@ -2,12 +2,12 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A concurrency is the use of one concurrency key, and the slots that are taken.
@@ -44,10 +44,7 @@ func (w *Waiting) usedSlots(ctx context.Context) (map[string]concurrency, error)
 	var key string
 	var slot, limit int
 	_, err := pgx.ForEachRow(rows, []any{&key, &slot, &limit}, func() error { held[key] = held[key].withSlot(slot, limit); return nil })
-	if err != nil {
-		return nil, fmt.Errorf("concurrency keys of %s: %w", w.Workspace, err)
-	}
-	return held, nil
+	return held, fault.Wrap(err, "concurrency keys of %s", w.Workspace)
 }
 
 // A queueKey identifies the waiting jobs of one requirement set with the same concurrency key and
@@ -117,10 +114,7 @@ func (w *Waiting) queueKeys(ctx context.Context, sets []string, after queueKey) 
 		list = append(list, k)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("concurrency keys that jobs of %s wait for: %w", w.Workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "concurrency keys that jobs of %s wait for", w.Workspace)
 }
 
 // firstOfSQL selects the first jobs of each queue key in $2, $3 and $4, at most as many as $5 says, at
@@ -157,8 +151,5 @@ func (w *Waiting) firstOf(ctx context.Context, g *Group, page []queueKey, slots 
 	rows, _ := w.DB.Query(ctx, firstOfSQL,
 		w.Workspace, sets, keys, limits, most, now, excludedBefore(now), g.runnerIDs(), matchPage)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[candidate])
-	if err != nil {
-		return nil, fmt.Errorf("look up waiting jobs of %s: %w", w.Workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "look up waiting jobs of %s", w.Workspace)
 }

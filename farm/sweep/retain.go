@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/commands"
+	"svc/fault"
 )
 
 const (
@@ -63,10 +64,7 @@ func (s *sweep) removeChunks(ctx context.Context, r ref, limit int64) (int64, er
 // sweep finds the lease again.
 func (s *sweep) removeLease(ctx context.Context, r ref) error {
 	_, err := s.DB.Exec(ctx, `delete from job_leases where workspace_id = $1 and job_id = $2 and sealed_at is not null`, r.Workspace, r.ID)
-	if err != nil {
-		return fmt.Errorf("remove lease of job %s: %w", r.ID, err)
-	}
-	return nil
+	return fault.Wrap(err, "remove lease of job %s", r.ID)
 }
 
 // removeOldArtifacts removes the artifacts of jobs whose newest file is older than the retention: a
@@ -119,8 +117,5 @@ func (s *sweep) removeArtifacts(ctx context.Context, r ref, by time.Time) error 
 	case s.RemoveFiles == nil:
 		return nil
 	}
-	if err := s.RemoveFiles(ctx, r.Workspace, r.ID); err != nil {
-		return fmt.Errorf("remove files of job %s: %w", r.ID, err)
-	}
-	return nil
+	return fault.Wrap(s.RemoveFiles(ctx, r.Workspace, r.ID), "remove files of job %s", r.ID)
 }

@@ -14,6 +14,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/fault"
 )
 
 const (
@@ -281,10 +282,7 @@ func (c *comparer) compare(ctx context.Context, tx pgx.Tx) error {
 		}
 		v.comparison.Queue(b, f)
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("read rows: %w", err)
-	}
-	return nil
+	return fault.Wrap(tx.SendBatch(ctx, b).Close(), "read rows")
 }
 
 // Findings collects differences, up to a maximum.

@@ -151,10 +151,7 @@ func LockCheckpoint(ctx context.Context, tx pgx.Tx, v View, workspace events.ID)
 		insert into checkpoints (workspace_id, view, seq) values ($1, $2, 0)
 		on conflict (workspace_id, view) do update set seq = checkpoints.seq
 		returning seq`, workspace, v.Name()).Scan(&seq)
-	if err != nil {
-		return 0, fmt.Errorf("lock checkpoint: %w", err)
-	}
-	return seq, nil
+	return seq, fault.Wrap(err, "lock checkpoint")
 }
 
 // FoldPage folds records into a table of v. What also queues is sent in the last round trip.
@@ -187,10 +184,7 @@ func runSteps(ctx context.Context, tx pgx.Tx, b *pgx.Batch, steps []Step, also f
 	if also(b); b.Len() == 0 {
 		return nil
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("write rows: %w", err)
-	}
-	return nil
+	return fault.Wrap(tx.SendBatch(ctx, b).Close(), "write rows")
 }
 
 // Reached reports whether the view has processed the workspace's events up to seq. The name ""

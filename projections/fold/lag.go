@@ -9,6 +9,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // A Lag says how far a followed view has come, summed over all logs.
@@ -31,10 +32,7 @@ func Lags(ctx context.Context, db store.Querier, views ...string) ([]Lag, error)
 			left join checkpoints c on c.workspace_id = l.workspace_id and c.view = v.view
 		) l on true group by 1`, views)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Lag])
-	if err != nil {
-		return nil, fmt.Errorf("read lag of views: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "read lag of views")
 }
 
 // Heads returns the last event of each log.
@@ -44,10 +42,7 @@ func Heads(ctx context.Context, db store.Querier) (map[events.ID]int64, error) {
 	var head int64
 	rows, _ := db.Query(ctx, `select workspace_id, head from logs`)
 	_, err := pgx.ForEachRow(rows, []any{&workspace, &head}, func() error { heads[workspace] = head; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("read heads of logs: %w", err)
-	}
-	return heads, nil
+	return heads, fault.Wrap(err, "read heads of logs")
 }
 
 // AwaitFollowed waits until the followed views of a list have processed event seq of a log, but no longer than

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // A ParkedEvent is an event that a followed view could not fold and has skipped.
@@ -28,10 +29,7 @@ type ParkedEvent struct {
 func ListParked(ctx context.Context, db *pgxpool.Pool) ([]ParkedEvent, error) {
 	rows, _ := db.Query(ctx, `select workspace_id, view, seq, kind, error, at from parked order by view, workspace_id, seq`)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ParkedEvent])
-	if err != nil {
-		return nil, fmt.Errorf("list parked events: %w", err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "list parked events")
 }
 
 // SkipParked deletes a parked event: an operator accepts the view without it. It reports whether there
