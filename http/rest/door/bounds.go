@@ -1,14 +1,10 @@
 package door
 
 import (
-	"context"
-	"net/http"
 	"runtime"
 	"time"
 
-	"svc/events"
 	"svc/http/fair"
-	"svc/http/middleware"
 )
 
 // Bounds are the semaphores of a process. Slots are counted by person and by workspace, see
@@ -101,88 +97,4 @@ func (b *Bounds) all() []*fair.Semaphore {
 	return []*fair.Semaphore{
 		b.reads, b.bodies, b.writes, b.Streams, b.Exports, b.ExportPages, b.Downloads, b.Verifications, b.Histories, b.Engine, b.positions,
 	}
-}
-
-// AcquireSlot acquires a slot for the caller of ctx, which holds it until the answer is written. The
-// caller's rights are checked again if it had to wait.
-func (d *Door) AcquireSlot(ctx context.Context, semaphore *fair.Semaphore) error {
-	c := CallerOf(ctx)
-	if err := d.HoldSlot(ctx, semaphore, c); err != nil {
-		return err
-	}
-	return d.RecheckIfStale(ctx, c)
-}
-
-// HoldSlot acquires a slot for c, which holds it until the answer is written.
-func (d *Door) HoldSlot(ctx context.Context, semaphore *fair.Semaphore, c *Caller) error {
-	h, err := d.holder(ctx, c)
-	if err != nil {
-		return err
-	}
-	slot, err := semaphore.Acquire(ctx, h)
-	if err == nil {
-		c.slots = append(c.slots, slot)
-	}
-	return err
-}
-
-// bufferBody reads the body of a request that is not a GET, once there are slots for it, and then
-// acquires a slot of the writes. A body may take long to arrive, so its slots do not count against
-// the workspace.
-func (d *Door) bufferBody(w http.ResponseWriter, r *http.Request, row Route, c *Caller) error {
-	h, err := d.holder(r.Context(), c)
-	if err != nil {
-		return err
-	}
-	h.Workspace = events.ID{}
-	slot, err := d.Bounds.bodies.AcquireN(r.Context(), h, BodySlots(r, row.Limits))
-	if err != nil {
-		return err
-	}
-	c.slots = append(c.slots, slot)
-	middleware.BufferBody(w, r)
-	if err := d.HoldSlot(r.Context(), d.Bounds.writes, c); err != nil {
-		c.ReleaseSlots()
-		return err
-	}
-	return nil
-}
-
-// BodySlots returns how many slots of the bodies a request needs.
-func BodySlots(r *http.Request, l middleware.Limits) int {
-	length := r.ContentLength
-	if length < 0 { // unknown
-		length = l.OrDefault().Body
-	}
-	return max(1, int((length+SlotBytes-1)/SlotBytes))
-}
-
-// Acquire acquires a slot for c, which the handler releases.
-func (d *Door) Acquire(ctx context.Context, semaphore *fair.Semaphore, c *Caller) (*fair.Slot, error) {
-	h, err := d.holder(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return semaphore.Acquire(ctx, h)
-}
-
-// holder returns whose share a caller's slots count against: the workspace's, and the person's or,
-// for a service account, that of the person who issued its token. A person with many workspaces and
-// accounts has one share, and nobody can use up the share of somebody else by inviting them.
-func (d *Door) holder(ctx context.Context, c *Caller) (fair.Holder, error) {
-	h := fair.Holder{Caller: c.Envelope.Actor.ID, Workspace: c.Workspace}
-	if c.Person != nil {
-		h.Person = c.Person.User
-		return h, nil
-	}
-	person, ok := d.issuers.Get(c.Token.Fingerprint)
-	if !ok {
-		var err error
-		if person, err = d.ServiceAccounts.Issuer(ctx, c.Token.Workspace, c.Token.Account); err != nil {
-			return h, err
-		}
-		d.issuers.Add(c.Token.Fingerprint, person)
-	}
-	h.Person = person
-	return h, nil
 }

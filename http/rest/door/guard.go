@@ -2,84 +2,41 @@ package door
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"svc/aggregates"
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
+	"svc/http/middleware"
 	"svc/http/openapi"
 	"svc/http/reply"
 	"svc/projections/fold"
 )
 
-// A Guard is the authorization rule of a route. The zero guard admits nobody.
-type Guard struct {
-	Scope   events.Scope // required of a service token; "" refuses every token
-	Members bool         // whether every member is admitted
-	Right   events.Right // required of a person otherwise
-	Own     bool         // whether the path names a member, and members without the right are admitted to their own
-	Deleted bool         // whether the workspace has to be a deleted one
-}
-
-// Guards that require no right of people. MayDo returns one that does.
-var (
-	AnyMember            = Guard{Members: true}
-	AnyMemberOrReadToken = Guard{Scope: events.ReadAPI, Members: true}
-)
-
-// MayDo returns the guard that requires a right of people, and admits no token.
-func MayDo(right events.Right) Guard { return Guard{Right: right} }
-
-// String describes who is admitted.
-func (g Guard) String() string {
-	text := g.Roles()
-	if g.Own {
-		text += ", or the member themselves"
-	}
-	if g.Scope != "" {
-		text += ", or a token with " + string(g.Scope)
-	}
-	return text
-}
-
-// Roles names the roles that are admitted, for people.
-func (g Guard) Roles() string {
-	if g.Members {
-		return "any member"
-	}
-	var names []string
-	for _, role := range g.Right.Roles() {
-		name := string(role)
-		if role == events.Legacy {
-			name = "legacy member"
+// Mount adds the routes of sections to the API.
+func (d *Door) Mount(api *openapi.API, sections []Section) {
+	for _, section := range sections {
+		for _, r := range section.Routes {
+			api.Add(d.operation(section.Tag, r), r.Handler(d))
 		}
-		names = append(names, name)
 	}
-	last := len(names) - 1
-	switch last {
-	case -1:
-		return "nobody"
-	case 0:
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-type callerKey struct{}
-
-// CallerOf returns the caller of a request. It panics if the route has no guard.
-func CallerOf(ctx context.Context) *Caller { return ctx.Value(callerKey{}).(*Caller) }
-
-// WithCaller returns the context of a request of c.
-func WithCaller(ctx context.Context, c *Caller) context.Context {
-	return context.WithValue(ctx, callerKey{}, c)
+func (d *Door) operation(tag string, r Route) openapi.Operation {
+	o := openapi.Operation{
+		Method: r.Method, Path: Prefix + r.Path, Limits: r.Limits, Guard: d.guardRoute(r),
+		ID: r.ID, Tag: tag, Summary: r.Summary, Description: r.Text + "\n\nFor: " + r.Guard.String() + ".", Status: r.Status,
+		Faults: r.Faults(), Security: r.security(), Parameters: r.parameters(),
+		RequestExample: r.RequestExample, AnswerExample: r.AnswerExample, Responses: r.Responses, Answer: r.Answer,
+	}
+	if r.More != "" {
+		o.Description += "\n\n" + r.More
+	}
+	return o
 }
 
 // guardRoute returns the guard of a route. Every route checks in the same order: that the request is
@@ -157,6 +114,37 @@ func (d *Door) awaitTurn(w http.ResponseWriter, r *http.Request, row Route, c *C
 	return d.RecheckIfStale(r.Context(), c)
 }
 
+// bufferBody reads the body of a request that is not a GET, once there are slots for it, and then
+// acquires a slot of the writes. A body may take long to arrive, so its slots do not count against
+// the workspace.
+func (d *Door) bufferBody(w http.ResponseWriter, r *http.Request, row Route, c *Caller) error {
+	h, err := d.holder(r.Context(), c)
+	if err != nil {
+		return err
+	}
+	h.Workspace = events.ID{}
+	slot, err := d.Bounds.bodies.AcquireN(r.Context(), h, BodySlots(r, row.Limits))
+	if err != nil {
+		return err
+	}
+	c.slots = append(c.slots, slot)
+	middleware.BufferBody(w, r)
+	if err := d.HoldSlot(r.Context(), d.Bounds.writes, c); err != nil {
+		c.ReleaseSlots()
+		return err
+	}
+	return nil
+}
+
+// BodySlots returns how many slots of the bodies a request needs.
+func BodySlots(r *http.Request, l middleware.Limits) int {
+	length := r.ContentLength
+	if length < 0 { // unknown
+		length = l.OrDefault().Body
+	}
+	return max(1, int((length+SlotBytes-1)/SlotBytes))
+}
+
 // deny records that the caller was refused, and returns the refusal, even if recording it fails. The
 // body is read only with a slot; without one, deny returns why there was none.
 func (d *Door) deny(w http.ResponseWriter, r *http.Request, row Route, c *Caller, refusal error) error {
@@ -202,79 +190,6 @@ func checkWellFormed(r *http.Request, maxBody int64) error {
 		return openapi.ErrUnsupportedMedia
 	}
 	return nil
-}
-
-// awaitPosition waits until the views have reached X-Svc-Min-Position, which is text, so that a caller reads its own
-// writes. Only requests that have to wait acquire a slot.
-func (d *Door) awaitPosition(r *http.Request, text string, views []string, c *Caller) error {
-	seq, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || seq < 0 {
-		return fault.Field("X-Svc-Min-Position", "must be a position: 0 or more")
-	}
-	awaiter := d.Replica
-	c.waitUntil = time.Now().Add(fold.AwaitTimeout)
-	if views == nil {
-		awaiter, views = d.Primary, []string{""}
-	} else {
-		c.Position = seq
-	}
-	var behind []string
-	for _, view := range views {
-		switch reached, err := awaiter.Reached(r.Context(), view, c.Workspace, seq); {
-		case err != nil:
-			return err
-		case !reached:
-			behind = append(behind, view)
-		}
-	}
-	if behind == nil {
-		return nil
-	}
-	slot, err := d.Acquire(r.Context(), d.Bounds.positions, c)
-	if err != nil {
-		return err
-	}
-	defer slot.Release()
-	for _, view := range behind {
-		if err := awaiter.Await(r.Context(), view, c.Workspace, seq); err != nil {
-			return err
-		}
-	}
-	c.FoundAt = time.Time{} // what was waited for may be the end of the caller's rights
-	return nil
-}
-
-// readReached calls read, and again while the server that answers has not reached the position that the
-// request requires: the one that was asked by awaitPosition may be another. Meanwhile the request holds a
-// slot of the positions instead of its read slot.
-func readReached[O any](ctx context.Context, d *Door, read func() (*O, error)) (*O, error) {
-	out, err := read()
-	c := CallerOf(ctx)
-	if c.Position == 0 || !errors.Is(err, fold.ErrNotCaughtUp) {
-		return out, err
-	}
-	c.ReleaseSlots()
-	slot, err := d.Acquire(ctx, d.Bounds.positions, c)
-	if err != nil {
-		return nil, err
-	}
-	defer slot.Release()
-	limited, cancel := context.WithDeadline(ctx, c.waitUntil)
-	defer cancel()
-	out, err = fold.RetryBehind(limited, func() (*O, error) {
-		if err := d.HoldSlot(ctx, d.Bounds.reads, c); err != nil {
-			return nil, err
-		}
-		out, err := read()
-		if errors.Is(err, fold.ErrNotCaughtUp) {
-			c.ReleaseSlots()
-		}
-		return out, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, d.Recheck(ctx, c) // what was waited for may be the end of the caller's rights
 }
 
 // identify authenticates the caller and applies the rate limit. A request counts against its caller or,

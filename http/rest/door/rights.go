@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/events"
 	"svc/fault"
 	"svc/projections"
 	"svc/sessions"
@@ -103,6 +104,14 @@ func (d *Door) Recheck(ctx context.Context, c *Caller) error {
 		return ErrRightsChanged
 	}
 	return nil
+}
+
+// membershipIn returns the caller's membership in a workspace.
+func (d *Door) membershipIn(ctx context.Context, c *Caller, workspace events.ID) (m projections.Membership, ok bool, err error) {
+	if c.deleted {
+		return d.Workspaces.DeletedMembership(ctx, workspace, c.Person.User)
+	}
+	return d.memberships.Find(ctx, projections.Ref{Workspace: workspace, ID: c.Person.User}, d.Members.Memberships)
 }
 
 // RightsEnded reports whether a recheck failed because of the caller's rights and not of the service.

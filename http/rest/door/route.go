@@ -106,28 +106,6 @@ func AnswerPosition(done commands.Result, err error) (*schema.Position, error) {
 	return &schema.Position{Position: done.Position}, nil
 }
 
-// Mount adds the routes of sections to the API.
-func (d *Door) Mount(api *openapi.API, sections []Section) {
-	for _, section := range sections {
-		for _, r := range section.Routes {
-			api.Add(d.operation(section.Tag, r), r.Handler(d))
-		}
-	}
-}
-
-func (d *Door) operation(tag string, r Route) openapi.Operation {
-	o := openapi.Operation{
-		Method: r.Method, Path: Prefix + r.Path, Limits: r.Limits, Guard: d.guardRoute(r),
-		ID: r.ID, Tag: tag, Summary: r.Summary, Description: r.Text + "\n\nFor: " + r.Guard.String() + ".", Status: r.Status,
-		Faults: r.Faults(), Security: r.security(), Parameters: r.parameters(),
-		RequestExample: r.RequestExample, AnswerExample: r.AnswerExample, Responses: r.Responses, Answer: r.Answer,
-	}
-	if r.More != "" {
-		o.Description += "\n\n" + r.More
-	}
-	return o
-}
-
 // Faults returns the errors of a route: those of its guard, those of every request of its kind, and its
 // own.
 func (r Route) Faults() []*fault.Fault {

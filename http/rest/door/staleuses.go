@@ -34,17 +34,18 @@ func newStaleUses(c *commands.Handler, log *slog.Logger) *staleUses {
 	}
 }
 
-func (d *Door) recordStaleUse(t projections.ServiceToken, e events.Envelope) {
-	if last, ok := d.stale.recorded.Get(t.Account); ok && d.Now().Sub(last) < staleInterval {
+// record queues a use of t at now, unless one of its account was recorded lately or the queue is full.
+func (u *staleUses) record(t projections.ServiceToken, e events.Envelope, now time.Time) {
+	if last, ok := u.recorded.Get(t.Account); ok && now.Sub(last) < staleInterval {
 		return
 	}
 	e.Actor = events.Actor{Type: events.BySystem, Name: "system"}
 	e.TokenTail = t.Tail
 	use := commands.NoteStaleToken{Meta: commands.Meta{Envelope: e, Workspace: t.Workspace}, Account: t.Account, Tail: t.Tail}
 	select {
-	case d.stale.waiting <- use:
-		d.stale.recorded.Add(t.Account, d.Now())
-	default: // the queue is full
+	case u.waiting <- use:
+		u.recorded.Add(t.Account, now)
+	default:
 	}
 }
 
