@@ -80,7 +80,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
-		Jobs: projections.Jobs{DB: db}, Farm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
+		Jobs: projections.Jobs{DB: db}, BuildFarm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
 		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: f.views,
 	}
 	machines, err := newFarm(cfg, p, perCaller, m, log)
@@ -95,7 +95,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
 		Dependencies: p.dependencies(), Warnings: p.warnings,
-		Machines: machines.Operations(), Farm: farm, Jobs: jobRoutes(cfg, p),
+		Machines: machines.Operations(), BuildFarm: farm, Jobs: jobRoutes(cfg, p),
 		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})

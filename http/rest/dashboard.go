@@ -83,19 +83,6 @@ type Farm struct {
 	Queued   int `json:"queued" doc:"Jobs that wait for a runner."`
 }
 
-type system struct {
-	Status       string             `json:"status" enum:"ok,error"`
-	AskedAt      *openapi.Timestamp `json:"askedAt" nullable:"true" doc:"When the dependencies were checked. They are checked every five seconds; a 304 means that their status is unchanged."`
-	Dependencies []systemDependency `json:"dependencies" nullable:"false" doc:"The service and its dependencies, by name."`
-}
-
-type systemDependency struct {
-	Name    string `json:"name" example:"engine" doc:"rest is the service itself."`
-	Status  string `json:"status" enum:"up,down"`
-	Message string `json:"message" doc:"The problem if it is down; otherwise what it reports about itself, if anything." example:"The engine does not answer."`
-	TookMS  int64  `json:"tookMs" doc:"Duration of the check; 0 for the service itself." example:"3"`
-}
-
 // recentRuns is the number of runs that the dashboard lists.
 const recentRuns = 10
 
@@ -108,7 +95,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 		return nil, err
 	}
 	health, now := s.health.latest(ctx), s.Now()
-	setup := fmt.Sprintln(health.text, s.Farm.On, s.Farm.PublicURL)
+	setup := fmt.Sprintln(health.text, s.BuildFarm.On, s.BuildFarm.PublicURL)
 	name := func(until time.Time) string { return etag(workspace, position, setup, until) }
 	out := &dashboardAnswer{Status: http.StatusNotModified, PollAfter: s.pollAfter(), CacheControl: "private, no-cache"}
 	if out.ETag = matchETag(in.IfNoneMatch, now, name); out.ETag != "" {
@@ -124,7 +111,7 @@ func (s *Server) getDashboard(ctx context.Context, in *dashboardQuery) (*dashboa
 	}
 	position = found.Position // another server may have answered above
 	out.Status, out.ETag, out.Body = http.StatusOK, name(until), newDashboard(found, health.system, now)
-	out.Body.Farm.On, out.Body.Farm.PublicURL = s.Farm.On, s.Farm.PublicURL
+	out.Body.Farm.On, out.Body.Farm.PublicURL = s.BuildFarm.On, s.BuildFarm.PublicURL
 	if middleware.MatchesETag(in.IfNoneMatch, out.ETag) { // as * does
 		out.Status, out.Body = http.StatusNotModified, nil
 	}

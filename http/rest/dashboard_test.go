@@ -123,7 +123,7 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 		require.Equal(t, http.StatusOK, changed.Code, sql)
 		tag = changed.Header().Get("ETag")
 	}
-	for _, set := range []func(){func() { s.Farm.On = true }, func() { s.Farm.PublicURL = "https://farm.example" }} { // after a restart
+	for _, set := range []func(){func() { s.BuildFarm.On = true }, func() { s.BuildFarm.PublicURL = "https://farm.example" }} { // restarted
 		set()
 		changed := ask(tag)
 		require.Equal(t, http.StatusOK, changed.Code)

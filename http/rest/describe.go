@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,12 +38,4 @@ func (s *Server) describe(o *huma.OpenAPI) {
 			o.Tags = append(o.Tags, &huma.Tag{Name: section.Tag, Description: section.About})
 		}
 	}
-}
-
-// Describe writes the OpenAPI document as JSON, without a running service. Clients are generated
-// from it. It leaves out the routes of build machines.
-func Describe(w io.Writer) error {
-	s := New(Config{Origin: "http://localhost:4000", Log: slog.New(slog.DiscardHandler)})
-	_, err := w.Write(append(s.api().Document().JSON(), '\n'))
-	return err
 }

@@ -13,9 +13,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"svc/config"
 	"svc/http/openapi"
 	"svc/http/reply"
 )
+
+// Version is the version of the REST service, and info.version of its OpenAPI document.
+const Version = config.Version
 
 // checkTimeout bounds the check of a dependency.
 const checkTimeout = 2 * time.Second
@@ -103,6 +107,19 @@ func (h *health) probeShared(ctx context.Context) *healthSnapshot {
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+type system struct {
+	Status       string             `json:"status" enum:"ok,error"`
+	AskedAt      *openapi.Timestamp `json:"askedAt" nullable:"true" doc:"When the dependencies were checked. They are checked every five seconds; a 304 means that their status is unchanged."`
+	Dependencies []systemDependency `json:"dependencies" nullable:"false" doc:"The service and its dependencies, by name."`
+}
+
+type systemDependency struct {
+	Name    string `json:"name" example:"engine" doc:"rest is the service itself."`
+	Status  string `json:"status" enum:"up,down"`
+	Message string `json:"message" doc:"The problem if it is down; otherwise what it reports about itself, if anything." example:"The engine does not answer."`
+	TookMS  int64  `json:"tookMs" doc:"Duration of the check; 0 for the service itself." example:"3"`
 }
 
 // A healthSnapshot is the state of the dependencies at a time, for /health/ready and the dashboard.

@@ -6,8 +6,7 @@ import (
 	"svc/http/rest/door"
 )
 
-// sections returns the whole API in the order of the OpenAPI document. The routes of a noun are in the
-// noun's file, each with its guard, description and examples.
+// sections returns the whole API in the order of the OpenAPI document.
 func (s *Server) sections() []door.Section {
 	return slices.Concat(
 		s.runs.Routes(), []door.Section{s.dashboardRoutes(), s.streamRoutes()},

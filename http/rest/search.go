@@ -100,7 +100,7 @@ func (s *Server) search(ctx context.Context, in *searchQuery) (*searchAnswer, er
 			found.ServiceAccounts = append(found.ServiceAccounts, foundAccount{a.ID.String(), a.Name, a.State})
 		}
 	}
-	if s.Farm.On {
+	if s.BuildFarm.On {
 		runners, err := s.Primary.Runners.SearchByName(ctx, c.Workspace, q, in.Limit, s.Now())
 		if err != nil {
 			return nil, err

@@ -1,17 +1,15 @@
-// Package rest serves the REST API under /api/v1, its OpenAPI document, and the health endpoints. Each
-// noun has a file with its routes, guards, descriptions, examples, answer types and handlers. sections,
-// in routes.go, lists the routes of all nouns.
+// Package rest serves the REST API under /api/v1, its OpenAPI document, and the health endpoints. It assembles its
+// wings, in which each noun has a file with its routes, guards, descriptions, examples, answer types and handlers,
+// and has what sees all of them: the dashboard, search and live updates.
 package rest
 
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
 	"svc/commands"
-	"svc/config"
 	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
@@ -25,20 +23,13 @@ import (
 	"svc/http/rest/jobs"
 	"svc/http/rest/people"
 	"svc/http/rest/runs"
-	"svc/http/rest/schema"
-	"svc/http/router"
 	"svc/lookup"
 	"svc/projections"
 	"svc/proof"
 	"svc/sessions"
 )
 
-// Version is the version of the REST service, and info.version of its OpenAPI document.
-const Version = config.Version
-
-const docsPath = "/api/docs"
-
-// Config configures a Server. Limit, Warnings, Machines, CodeHost and Farm are optional.
+// Config configures a Server. Limit, Warnings, Machines, CodeHost and BuildFarm are optional.
 type Config struct {
 	Commands     *commands.Handler
 	Primary      Primary
@@ -59,13 +50,13 @@ type Config struct {
 
 	LocalCodeHosts bool // whether repositories may be on this machine, and reached by plain HTTP
 
-	Origin   string            // address of the service for browsers, such as https://svc.example.com
-	Ending   <-chan struct{}   // closed when the service stops, which ends streams
-	Machines []openapi.Mounted // routes of build machines, served by the same router and document
-	Farm     farm.Config
-	Jobs     jobs.Config
-	Now      func() time.Time
-	Log      *slog.Logger
+	Origin    string            // address of the service for browsers, such as https://svc.example.com
+	Ending    <-chan struct{}   // closed when the service stops, which ends streams
+	Machines  []openapi.Mounted // routes of build machines, served by the same router and document
+	BuildFarm farm.Config
+	Jobs      jobs.Config
+	Now       func() time.Time
+	Log       *slog.Logger
 }
 
 // Primary has the views on the primary database: all inline ones, and the followed ones that writes
@@ -81,7 +72,7 @@ type Primary struct {
 	ServiceAccounts projections.ServiceAccounts
 	Runners         projections.Runners
 	Jobs            projections.Jobs
-	Farm            projections.BuildFarm
+	BuildFarm       projections.BuildFarm
 	Enrollments     projections.Enrollments
 	Artifacts       projections.Artifacts
 	FarmSecrets     projections.FarmSecrets
@@ -124,7 +115,7 @@ func New(c Config) *Server {
 		Commands: c.Commands, Sessions: c.Sessions, LastSeen: c.LastSeen, Limit: c.Limit, Keys: c.Keys,
 		Members: c.Primary.Members, ServiceAccounts: c.Primary.ServiceAccounts, Users: c.Primary.Users, Workspaces: c.Primary.Workspaces,
 		Primary: c.Primary.Awaiter, Replica: c.Lists.Awaiter,
-		FarmOn: c.Farm.On, Live: c.Live, Origin: c.Origin, Ending: c.Ending, Now: c.Now, Log: c.Log,
+		FarmOn: c.BuildFarm.On, Live: c.Live, Origin: c.Origin, Ending: c.Ending, Now: c.Now, Log: c.Log,
 	})
 	s := &Server{
 		Door: door, Config: c, health: newHealth(c.Dependencies, c.Warnings, c.Log),
@@ -143,8 +134,8 @@ func New(c Config) *Server {
 	}
 	s.runs.JobStates = s.jobs.JobStates
 	s.farm = &farm.Server{
-		Door: door, Config: c.Farm, RepoOf: s.runs.RepoOf,
-		BuildFarm: c.Primary.Farm, Runners: c.Primary.Runners, Enrollments: c.Primary.Enrollments, FarmSecrets: c.Primary.FarmSecrets,
+		Door: door, Config: c.BuildFarm, RepoOf: s.runs.RepoOf,
+		BuildFarm: c.Primary.BuildFarm, Runners: c.Primary.Runners, Enrollments: c.Primary.Enrollments, FarmSecrets: c.Primary.FarmSecrets,
 	}
 	return s
 }
@@ -155,31 +146,4 @@ func (s *Server) Run(ctx context.Context) {
 	group.Go(func() { s.Door.Run(ctx) })
 	group.Go(func() { s.health.run(ctx) })
 	group.Wait()
-}
-
-// Handler returns the handler of /api/v1, /api/openapi and /api/docs.
-func (s *Server) Handler() http.Handler {
-	api := s.api()
-	api.ServeDocument("/api/openapi", docsPath)
-	return api
-}
-
-func (s *Server) api() *openapi.API {
-	api := openapi.New(openapi.Config{
-		Title: "Workspace Service", Version: Version, Describe: s.describe, ExampleID: schema.ExampleID, Log: s.Log,
-		Encoded: door.ReleaseWorkspace,
-	})
-	s.Mount(api, s.sections())
-	for _, m := range s.Machines {
-		api.Add(m.Operation, m.Handler)
-	}
-	return api
-}
-
-// Health returns the handler of /health.
-func (s *Server) Health() http.Handler {
-	routes := router.New(router.Refuse(s.Log, router.ErrNotFound), router.Refuse(s.Log, router.ErrMethod))
-	routes.Handle(router.Route{Method: http.MethodGet, Path: "/health/live", Handler: http.HandlerFunc(live)})
-	routes.Handle(router.Route{Method: http.MethodGet, Path: "/health/ready", Handler: http.HandlerFunc(s.health.ready)})
-	return routes
 }
