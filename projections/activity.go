@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/projections/auditlog"
 )
 
 // An Activity says how many events a workspace had on each of several days, by sequence numbers.
@@ -25,7 +26,7 @@ func (h History) Activity(ctx context.Context, workspace events.ID, from time.Ti
 	}
 	b := &pgx.Batch{}
 	find := func(into *int64, until time.Time) {
-		b.Queue(selectSeqAt, workspace, until.Add(-time.Microsecond), a.Head).QueryRow(func(row pgx.Row) error {
+		b.Queue(auditlog.SelectSeqAt, workspace, until.Add(-time.Microsecond), a.Head).QueryRow(func(row pgx.Row) error {
 			var high int64
 			return row.Scan(into, &high)
 		})

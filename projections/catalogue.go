@@ -1,9 +1,9 @@
 // Package projections contains the views: tables that answer queries about events.
 //
 // Each view has a file with its row type, the kinds of events it folds, and its fold function. Where
-// these or its queries are long, they have files of their own, such as memberquery.go; the audit log's
-// are audit*.go. Small views that belong together share a file. Package fold maintains them. Views
-// decide nothing, and dropping one loses nothing: package rebuild rebuilds it.
+// these or its queries are long, they have files of their own, such as memberquery.go. Small views
+// that belong together share a file. Package auditlog has the view of the audit log. Package fold
+// maintains views. They decide nothing, and dropping one loses nothing: package rebuild rebuilds it.
 //
 // To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"svc/events/store"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 )
 
@@ -20,7 +21,7 @@ import (
 func All() []fold.View {
 	return []fold.View{
 		users, accounts, workspaces, deletedWorkspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
-		runs, runCounts, decisions, outcomes, audit,
+		runs, runCounts, decisions, outcomes, auditlog.View,
 		authorities, enrollments, enrollmentCounts, runners, runnerCounts,
 		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets, repos,
 		globalKeys, uniqueKeys,

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/test/pgtest"
 )
@@ -44,10 +45,10 @@ func TestViewsFoldExactlyTheirKinds(t *testing.T) {
 			}
 		}
 	}
-	delete(taken, audit.Name())
+	delete(taken, auditlog.View.Name())
 	want := map[string]map[string]bool{}
 	for _, v := range All() {
-		if v == fold.View(audit) {
+		if v == fold.View(auditlog.View) {
 			continue
 		}
 		require.NotEmpty(t, kindsOf(v), "%s has no nouns: nothing is decoded for it", v.Name())
@@ -80,7 +81,7 @@ func TestEveryRowTypeMatchesItsTable(t *testing.T) {
 		}
 	}
 	for _, v := range All() {
-		if v != fold.View(audit) { // it reads blocks of events
+		if v != fold.View(auditlog.View) { // it reads blocks of events
 			require.True(t, read[v.Name()], "no event touches the view %s", v.Name())
 		}
 	}

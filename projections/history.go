@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/projections/auditlog"
 )
 
 // History reconstructs past states of a workspace from its events.
@@ -27,33 +28,10 @@ func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at t
 	return seq, at, nil
 }
 
-const selectSeqAt = `
-	with recursive halve (low, high) as (
-		select 0::bigint, $3::bigint + 1
-		union all
-		select case when e.at <= $2 then m.seq else low end, case when e.at <= $2 then high else m.seq end
-		from halve cross join lateral (select low + (high - low) / 2 as seq) m
-		cross join lateral (select at from events where workspace_id = $1 and seq = m.seq offset 0) e
-		where high - low > 1
-	)
-	select low, high from halve order by high - low limit 1`
-
 // SeqAt returns the number of the last event at or before a time, up to head; 0 if there is none.
 // Times never decrease in a log, so a binary search finds it without an index on times.
 func (h History) SeqAt(ctx context.Context, workspace events.ID, at time.Time, head int64) (int64, error) {
-	return seqAt(ctx, h.DB, workspace, at, head)
-}
-
-func seqAt(ctx context.Context, db searchable, workspace events.ID, at time.Time, head int64) (int64, error) {
-	var low, high int64 // event low is at or before the time, event high is not
-	err := db.QueryRow(ctx, selectSeqAt, workspace, at, head).Scan(&low, &high)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("find event of %s at %s: %w", workspace, at, err)
-	case high-low > 1:
-		return 0, fmt.Errorf("find event of %s at %s: event %d is missing", workspace, at, low+(high-low)/2)
-	}
-	return low, nil
+	return auditlog.SeqAt(ctx, h.DB, workspace, at, head)
 }
 
 // historyPage is how many events of a log one statement scans, however many match. With a limit
@@ -92,7 +70,7 @@ func (h History) At(ctx context.Context, workspace events.ID, seq int64) (*State
 
 // Steps returns the records after number after, up to upTo. A missing record is an error. Records of
 // events that are not part of the state are summaries.
-func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) (records []AuditRecord, err error) {
+func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int64) (records []auditlog.AuditRecord, err error) {
 	for after < upTo {
 		list, err := store.Page{Logs: store.After(workspace, after), Limit: int(upTo - after), Decode: store.Lenient}.Read(ctx, h.DB)
 		if err != nil || len(list) == 0 {
@@ -103,7 +81,7 @@ func (h History) Steps(ctx context.Context, workspace events.ID, after, upTo int
 			if !events.NounOf(r.Event.Kind()).State {
 				r = r.Summary()
 			}
-			records = append(records, NewAuditRecord(r, ""))
+			records = append(records, auditlog.NewAuditRecord(r, ""))
 		}
 	}
 	return records, nil

@@ -30,6 +30,7 @@ import (
 	"svc/metrics"
 	"svc/migrations"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/sessions"
 	"svc/vault"
@@ -177,7 +178,7 @@ func lists(of database, follower *fold.Follower) rest.Lists {
 	db := of.lists
 	return rest.Lists{
 		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
-		Decisions: projections.Decisions{DB: db}, Audit: projections.Audit{DB: db},
+		Decisions: projections.Decisions{DB: db}, Audit: auditlog.Audit{DB: db},
 		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Awaiter: fold.Replica{DB: db, Follower: follower},
 	}

@@ -19,6 +19,7 @@ import (
 	"svc/http/fair"
 	"svc/http/rest/door"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
@@ -57,7 +58,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		},
 		Lists: Lists{
 			Runs: projections.Runs{DB: lagging}, Repos: projections.Repos{DB: lagging},
-			Decisions: projections.Decisions{DB: lagging}, Audit: projections.Audit{DB: lagging},
+			Decisions: projections.Decisions{DB: lagging}, Audit: auditlog.Audit{DB: lagging},
 			Insights: projections.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
 		},
 	})

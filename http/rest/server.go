@@ -25,6 +25,7 @@ import (
 	"svc/http/rest/runs"
 	"svc/lookup"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/proof"
 	"svc/sessions"
 )
@@ -86,7 +87,7 @@ type Lists struct {
 	Runs       projections.Runs
 	Repos      projections.Repos
 	Decisions  projections.Decisions
-	Audit      projections.Audit
+	Audit      auditlog.Audit
 	Insights   projections.Insights
 	Dashboard  projections.Dashboard
 	Workspaces projections.Workspaces

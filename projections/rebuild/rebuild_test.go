@@ -15,6 +15,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/rebuild"
 	"svc/test/world"
 )
@@ -114,7 +115,7 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 			return some(active+over, err)
 		},
 		"audit": func(ctx context.Context) error {
-			page, err := projections.Audit{DB: db}.Page(ctx, projections.AuditQuery{Workspace: p.Workspace, Limit: 10})
+			page, err := auditlog.Audit{DB: db}.Page(ctx, auditlog.AuditQuery{Workspace: p.Workspace, Limit: 10})
 			return some(len(page.Records), err)
 		},
 	}

@@ -25,6 +25,7 @@ import (
 	"svc/fault"
 	"svc/loop"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
@@ -310,19 +311,19 @@ func (p *process) askRuns(t *testing.T) {
 
 func (p *process) askAudit(t *testing.T) {
 	t.Helper()
-	ctx, v := t.Context(), projections.Audit{DB: p.asks}
+	ctx, v := t.Context(), auditlog.Audit{DB: p.asks}
 	from := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
-	for _, f := range []projections.AuditFilter{
+	for _, f := range []auditlog.AuditFilter{
 		{}, {From: from, To: from.Add(time.Hour)}, {Actor: "service:ci"}, {Actor: p.owner.user.String()}, {ActorType: events.ByRunner},
 		{Action: "run.cost_recorded"}, {Action: "member.*"}, {Action: "mem*"}, {Category: events.People}, {Category: events.Work},
 		{Actor: "service:ci," + p.owner.user.String(), Action: "member.*,run.cost_recorded"}, {Target: "acme/web#777"}, {Target: p.run.String()},
 		{Q: "not there"}, {Actor: "nobody", Target: "nothing"},
 	} {
-		done[projections.AuditPage](t)(v.Page(ctx, projections.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
-		done[projections.AuditPage](t)(v.PageAfter(ctx, p.told, f, 500, 25))
+		done[auditlog.AuditPage](t)(v.Page(ctx, auditlog.AuditQuery{Workspace: p.told, Limit: 25, AuditFilter: f}))
+		done[auditlog.AuditPage](t)(v.PageAfter(ctx, p.told, f, 500, 25))
 		_, _, err := v.Count(ctx, p.told, f, 1000)
 		require.NoError(t, err)
-		done[[]projections.AuditRow](t)(v.RowsAfter(ctx, p.told, f, 500, records, 100))
+		done[[]auditlog.AuditRow](t)(v.RowsAfter(ctx, p.told, f, 500, records, 100))
 	}
 	_, ok, err := v.Get(ctx, p.told, idOf(t, 'e', 77)) // the times in these ids are before the log, so Get begins at its first record
 	require.NoError(t, err)
@@ -345,7 +346,7 @@ func (p *process) askLogs(t *testing.T) {
 	done[projections.Activity](t)(history.Activity(ctx, p.long, at.Add(-30*24*time.Hour), 30))
 	done[int64](t)(history.SeqAt(ctx, p.long, at.Add(-time.Hour), head))
 	done[*projections.State](t)(history.At(ctx, p.long, 20_000))
-	done[[]projections.AuditRecord](t)(history.Steps(ctx, p.long, 100, 200))
+	done[[]auditlog.AuditRecord](t)(history.Steps(ctx, p.long, 100, 200))
 	watch := p.live.Watch(p.acme, []string{"member"})
 	defer watch.Close()
 	done[int64](t)(watch.Head(ctx))

@@ -13,7 +13,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/auditlog"
 )
 
 func (s *Server) auditRoutes() door.Section {
@@ -75,7 +75,7 @@ type auditContext struct {
 	TokenTail string        `json:"tokenTail" example:"x9Qa"`
 }
 
-func newAuditRecord(r projections.AuditRecord) AuditRecord {
+func newAuditRecord(r auditlog.AuditRecord) AuditRecord {
 	out := AuditRecord{
 		ID: r.ID.String(), Seq: r.Seq, At: openapi.FormatTime(r.At), Action: r.Action, Outcome: "success", Code: r.Denied,
 		Actor:   schema.AuditActor{Type: r.Actor.Type, ID: schema.IDOrEmpty(r.Actor.ID), Name: r.Actor.Name},
@@ -116,22 +116,22 @@ type AuditFilter struct {
 const maxFilterValues = 10
 
 // filter checks what huma cannot.
-func (f AuditFilter) filter() (projections.AuditFilter, error) {
+func (f AuditFilter) filter() (auditlog.AuditFilter, error) {
 	for name, at := range map[string]openapi.OptionalTime{"from": f.From, "to": f.To} {
 		if err := checkYear(name, at); err != nil {
-			return projections.AuditFilter{}, err
+			return auditlog.AuditFilter{}, err
 		}
 	}
 	if f.To.Sent && f.To.Time.Before(f.From.Time) {
-		return projections.AuditFilter{}, fault.Field("to", "must not be earlier than from")
+		return auditlog.AuditFilter{}, fault.Field("to", "must not be earlier than from")
 	}
 	for name, values := range map[string]string{"actor": f.Actor, "action": f.Action} {
 		list := strings.Split(values, ",")
 		if len(list) > maxFilterValues || len(list) > 1 && slices.Contains(list, "") {
-			return projections.AuditFilter{}, fault.Field(name, "must have at most %d comma-separated values", maxFilterValues)
+			return auditlog.AuditFilter{}, fault.Field(name, "must have at most %d comma-separated values", maxFilterValues)
 		}
 	}
-	return projections.AuditFilter{
+	return auditlog.AuditFilter{
 		From: f.From.Time, To: f.To.Time,
 		Actor: f.Actor, ActorType: f.ActorType, Category: f.Category, Action: f.Action, Target: f.Target, Q: f.Q,
 	}, nil
@@ -177,7 +177,7 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 	if err != nil {
 		return nil, err
 	}
-	q := projections.AuditQuery{Workspace: door.CallerOf(ctx).Workspace, Limit: in.Limit, AuditFilter: filter}
+	q := auditlog.AuditQuery{Workspace: door.CallerOf(ctx).Workspace, Limit: in.Limit, AuditFilter: filter}
 	if in.Cursor != "" {
 		if q.Before, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || q.Before < 1 {
 			return nil, fault.Field("cursor", "must be the nextCursor of an answer")
@@ -209,8 +209,8 @@ func (s *Server) listAudit(ctx context.Context, in *auditPageQuery) (*auditAnswe
 // auditPage reads a page: newest first or, with After, oldest first. next is the cursor of the
 // page that follows, empty if there is none.
 func (s *Server) auditPage(
-	ctx context.Context, in *auditPageQuery, q projections.AuditQuery,
-) (page projections.AuditPage, next string, err error) {
+	ctx context.Context, in *auditPageQuery, q auditlog.AuditQuery,
+) (page auditlog.AuditPage, next string, err error) {
 	switch {
 	case in.After == "":
 		page, err = s.Audit.Page(ctx, q)
@@ -254,7 +254,7 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.withDisplayNames(ctx, []projections.AuditRecord{found})
+	list, err := s.withDisplayNames(ctx, []auditlog.AuditRecord{found})
 	if err != nil {
 		return nil, err
 	}
@@ -262,11 +262,11 @@ func (s *Server) getAuditRecord(ctx context.Context, in *auditPath) (*recordAnsw
 }
 
 // exampleRecords returns the first events of the example workspace.
-func exampleRecords() (list []projections.AuditRecord) {
+func exampleRecords() (list []auditlog.AuditRecord) {
 	n := byte(0)
 	add := func(target events.Target, changes []events.Change, e events.Event, data string) {
 		n++
-		list = append(list, projections.AuditRecord{
+		list = append(list, auditlog.AuditRecord{
 			Record: events.Record{
 				Workspace: schema.ExampleAcme.ID, Seq: int64(n), ID: schema.ExampleNo(20 + n), Stream: schema.ExampleAcme.ID, Version: int(n),
 				Schema: 1,
@@ -307,14 +307,14 @@ func exampleStored() storedRecord {
 	return storedRecord{newAuditRecord(newest), storedEvent{newest.Event.Kind(), newest.Schema, newest.Data}}
 }
 
-func newestExample() projections.AuditRecord {
+func newestExample() auditlog.AuditRecord {
 	list := exampleRecords()
 	return list[len(list)-1]
 }
 
 // withDisplayNames returns the answers' form of records, with the current names and pictures of actors
 // that are people.
-func (s *Server) withDisplayNames(ctx context.Context, records []projections.AuditRecord) ([]AuditRecord, error) {
+func (s *Server) withDisplayNames(ctx context.Context, records []auditlog.AuditRecord) ([]AuditRecord, error) {
 	list, stored := make([]AuditRecord, len(records)), make([]events.Record, len(records))
 	for i, r := range records {
 		list[i], stored[i] = newAuditRecord(r), r.Record

@@ -11,6 +11,7 @@ import (
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/auditlog"
 )
 
 func (s *Server) activityRoutes() door.Section {
@@ -60,7 +61,7 @@ type activeMark struct {
 const maxMarks = 500
 
 // marked selects the records that have marks.
-var marked = projections.AuditFilter{Category: events.People}
+var marked = auditlog.AuditFilter{Category: events.People}
 
 func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*activityAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
@@ -69,8 +70,8 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.Audit.Page(ctx, projections.AuditQuery{
-		Workspace: workspace, Limit: maxMarks, AuditFilter: projections.AuditFilter{From: from, Category: marked.Category},
+	page, err := s.Audit.Page(ctx, auditlog.AuditQuery{
+		Workspace: workspace, Limit: maxMarks, AuditFilter: auditlog.AuditFilter{From: from, Category: marked.Category},
 	})
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (s *Server) getAuditActivity(ctx context.Context, in *activityQuery) (*acti
 // marksAround returns the two marked records before seq and the two after it, oldest first.
 func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64) ([]AuditRecord, error) {
 	const each = 2
-	before, err := s.Audit.Page(ctx, projections.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
+	before, err := s.Audit.Page(ctx, auditlog.AuditQuery{Workspace: workspace, Before: seq, Limit: each, AuditFilter: marked})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (s *Server) marksAround(ctx context.Context, workspace events.ID, seq int64
 	return s.withDisplayNames(ctx, append(before.Records, after.Records...))
 }
 
-func newActivity(a projections.Activity, page projections.AuditPage, from time.Time) activity {
+func newActivity(a projections.Activity, page auditlog.AuditPage, from time.Time) activity {
 	last := a.UpTo[len(a.UpTo)-1]
 	out := activity{
 		Window: schema.Dates{From: from.Format(time.DateOnly), To: from.AddDate(0, 0, len(a.UpTo)-1).Format(time.DateOnly)},
@@ -116,7 +117,7 @@ func newActivity(a projections.Activity, page projections.AuditPage, from time.T
 	return out
 }
 
-func markKind(r projections.AuditRecord) string {
+func markKind(r auditlog.AuditRecord) string {
 	noun, _, _ := strings.Cut(r.Action, ".")
 	switch {
 	case r.Denied != "":
@@ -132,5 +133,5 @@ func exampleActivity() activity {
 	head := newestExample().Seq
 	slices.Reverse(records)
 	return newActivity(projections.Activity{Head: head, UpTo: []int64{0, 1, 1, 2, 2, 3, head}},
-		projections.AuditPage{Records: records}, time.Date(2026, time.November, 14, 0, 0, 0, 0, time.UTC))
+		auditlog.AuditPage{Records: records}, time.Date(2026, time.November, 14, 0, 0, 0, 0, time.UTC))
 }

@@ -24,7 +24,7 @@ import (
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/proof"
 )
@@ -60,12 +60,12 @@ type exportQuery struct {
 type export struct {
 	name        string // of the file
 	format      string
-	leaf        bool                                                                 // whether each record has its leaf
-	upTo        int64                                                                // seq of the last record
-	next        func(ctx context.Context, seq int64) ([]projections.AuditRow, error) // the page after seq
-	first       []projections.AuditRow                                               // the first page
-	acquire     func(context.Context) (*fair.Slot, error)                            // a slot for a page
-	checkRights func() error                                                         // fails once the caller may not read on
+	leaf        bool                                                              // whether each record has its leaf
+	upTo        int64                                                             // seq of the last record
+	next        func(ctx context.Context, seq int64) ([]auditlog.AuditRow, error) // the page after seq
+	first       []auditlog.AuditRow                                               // the first page
+	acquire     func(context.Context) (*fair.Slot, error)                         // a slot for a page
+	checkRights func() error                                                      // fails once the caller may not read on
 }
 
 // exportAudit records the export and reads its first page before it starts the stream, so that
@@ -107,8 +107,8 @@ func (s *Server) exportAudit(ctx context.Context, in *exportQuery, cmd commands.
 	e := &export{
 		name:   fmt.Sprintf("audit-%s-%d.%s", c.Slug, head, in.Format),
 		format: in.Format, leaf: in.Leaf, upTo: head,
-		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return fold.RetryBehind(ctx, func() ([]projections.AuditRow, error) {
+		next: func(ctx context.Context, seq int64) ([]auditlog.AuditRow, error) {
+			return fold.RetryBehind(ctx, func() ([]auditlog.AuditRow, error) {
 				return s.Audit.RowsAfter(ctx, c.Workspace, filter, seq, head, exportPage)
 			})
 		},
@@ -220,8 +220,8 @@ const decodedAtOnce = 64
 // encodePage passes the records of a page to write while it decodes those that follow and reads the next
 // page, which it returns.
 func (e *export) encodePage(
-	ctx context.Context, rows []projections.AuditRow, write func(projections.AuditRecord) error,
-) (next []projections.AuditRow, err error) {
+	ctx context.Context, rows []auditlog.AuditRow, write func(auditlog.AuditRecord) error,
+) (next []auditlog.AuditRow, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -235,11 +235,11 @@ func (e *export) encodePage(
 		next, err = e.next(ctx, rows[len(rows)-1].Seq())
 		return err
 	})
-	decoded := make(chan []projections.AuditRecord, len(rows)/decodedAtOnce+1) // has room for all
+	decoded := make(chan []auditlog.AuditRecord, len(rows)/decodedAtOnce+1) // has room for all
 	working.Go(func() error {
 		defer close(decoded)
 		for part := range slices.Chunk(rows, decodedAtOnce) {
-			list := make([]projections.AuditRecord, len(part))
+			list := make([]auditlog.AuditRecord, len(part))
 			for i := range part {
 				list[i] = part[i].Record()
 				yield(i)
@@ -253,7 +253,7 @@ func (e *export) encodePage(
 	return next, err
 }
 
-func encodeRecords(decoded <-chan []projections.AuditRecord, write func(projections.AuditRecord) error) error {
+func encodeRecords(decoded <-chan []auditlog.AuditRecord, write func(auditlog.AuditRecord) error) error {
 	for list := range decoded {
 		for i, r := range list {
 			if err := write(r); err != nil {
@@ -275,7 +275,7 @@ func yield(done int) {
 	}
 }
 
-func (e *export) newLineWriter(to *bytes.Buffer) func(projections.AuditRecord) error {
+func (e *export) newLineWriter(to *bytes.Buffer) func(auditlog.AuditRecord) error {
 	if e.format == "csv" {
 		return csvLines(to)
 	}
@@ -283,9 +283,9 @@ func (e *export) newLineWriter(to *bytes.Buffer) func(projections.AuditRecord) e
 }
 
 // ExportLines returns a function that returns an event's line in an NDJSON export with leaves, without the line
-// feed. It is to be called as that of [projections.AuditRecords].
+// feed. It is to be called as that of [auditlog.AuditRecords].
 func ExportLines() func(events.Record) ([]byte, error) {
-	record := projections.AuditRecords()
+	record := auditlog.AuditRecords()
 	return func(r events.Record) ([]byte, error) {
 		var line bytes.Buffer
 		err := jsonLines(&line, true)(record(r))
@@ -301,10 +301,10 @@ type ExportedRecord struct {
 
 // jsonLines returns a function that appends a record as a line of JSON, with its leaf if leaf is
 // set.
-func jsonLines(to *bytes.Buffer, leaf bool) func(projections.AuditRecord) error {
+func jsonLines(to *bytes.Buffer, leaf bool) func(auditlog.AuditRecord) error {
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
-	return func(r projections.AuditRecord) error {
+	return func(r auditlog.AuditRecord) error {
 		line := ExportedRecord{AuditRecord: newAuditRecord(r)}
 		if leaf {
 			line.Leaf = proof.Leaf(&r.Record)
@@ -352,10 +352,10 @@ var csvHeader = []string{
 
 // csvLines writes a header to buffer to, and returns a function that appends a record as a CSV
 // line (RFC 4180).
-func csvLines(to *bytes.Buffer) func(projections.AuditRecord) error {
+func csvLines(to *bytes.Buffer) func(auditlog.AuditRecord) error {
 	write := func(cells ...string) { to.Write(reply.AppendCSV(to.AvailableBuffer(), cells...)) }
 	write(csvHeader...)
-	return func(found projections.AuditRecord) error {
+	return func(found auditlog.AuditRecord) error {
 		r := newAuditRecord(found)
 		changes, err := json.Marshal(r.Changes)
 		if err != nil {

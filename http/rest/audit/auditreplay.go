@@ -13,6 +13,7 @@ import (
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/auditlog"
 )
 
 // maxSteps bounds the events of a replay.
@@ -91,7 +92,7 @@ func (s *Server) replayAudit(ctx context.Context, in *replayQuery) (*replayAnswe
 }
 
 // replay applies records to state, and returns the patch of each.
-func replay(state *projections.State, records []projections.AuditRecord) (*replayAnswer, error) {
+func replay(state *projections.State, records []auditlog.AuditRecord) (*replayAnswer, error) {
 	out := &replayAnswer{}
 	out.Body.Before = newState(state)
 	for i, r := range records {

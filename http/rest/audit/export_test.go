@@ -25,7 +25,7 @@ import (
 	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/test/callers"
 	"svc/test/pgtest"
 	"svc/test/world"
@@ -35,8 +35,8 @@ func newExport(db *pgxpool.Pool, workspace events.ID, format string, upTo int64)
 	pages := fair.New(fair.Bound{Slots: 1})
 	return &export{name: "audit." + format, format: format, upTo: upTo, checkRights: func() error { return nil },
 		acquire: func(ctx context.Context) (*fair.Slot, error) { return pages.Acquire(ctx, fair.Holder{}) },
-		next: func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
-			return projections.Audit{DB: db}.RowsAfter(ctx, workspace, projections.AuditFilter{}, seq, upTo, exportPage)
+		next: func(ctx context.Context, seq int64) ([]auditlog.AuditRow, error) {
+			return auditlog.Audit{DB: db}.RowsAfter(ctx, workspace, auditlog.AuditFilter{}, seq, upTo, exportPage)
 		}}
 }
 
@@ -130,7 +130,7 @@ func TestExportWaitsForServerThatLags(t *testing.T) {
 	_, err = lagging.Exec(t.Context(), `create temporary table logs as select workspace_id, head - 1 as head from logs`)
 	require.NoError(t, err)
 	s := historyServer(w.DB)
-	s.Commands, s.Audit = w.Commands, projections.Audit{DB: lagging}
+	s.Commands, s.Audit = w.Commands, auditlog.Audit{DB: lagging}
 	c := callers.Owner(p.Workspace)
 	c.Envelope.Actor, c.Person.User = p.Owner, p.Owner.ID
 
@@ -155,7 +155,7 @@ func TestFailedExportAbortsConnection(t *testing.T) {
 	e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export {
 		x := newExport(db, workspace, "ndjson", 3*exportPage)
 		next := x.next
-		x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
+		x.next = func(ctx context.Context, seq int64) ([]auditlog.AuditRow, error) {
 			if seq == 2*exportPage {
 				_, err := db.Exec(ctx, "select 1/0")
 				return nil, err
@@ -189,7 +189,7 @@ func dial(t *testing.T, e *httptest.Server, headers ...string) net.Conn {
 func endless(db *pgxpool.Pool, workspace events.ID, pages *atomic.Int64, busy *atomic.Int64) *export {
 	x := newExport(db, workspace, "ndjson", exportPage)
 	next := x.next
-	x.next = func(ctx context.Context, _ int64) ([]projections.AuditRow, error) {
+	x.next = func(ctx context.Context, _ int64) ([]auditlog.AuditRow, error) {
 		busy.Add(1)
 		defer busy.Add(-1)
 		pages.Add(1)

@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/http/rest/door"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -24,7 +25,7 @@ func TestLongExportMemoryIsBounded(t *testing.T) {
 		e := newExporter(t, door.Pace{Timeout: testTimeout}, func(context.Context) *export {
 			x := newExport(db, workspace, "ndjson", int64(n))
 			next, pages := x.next, 0
-			x.next = func(ctx context.Context, seq int64) ([]projections.AuditRow, error) {
+			x.next = func(ctx context.Context, seq int64) ([]auditlog.AuditRow, error) {
 				if pages++; pages%10 == 0 {
 					runtime.GC()
 					var m runtime.MemStats

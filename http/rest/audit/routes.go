@@ -4,13 +4,14 @@ package audit
 import (
 	"svc/http/rest/door"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/proof"
 )
 
 // A Server answers requests about the audit log.
 type Server struct {
 	*door.Door
-	Audit   projections.Audit // perhaps on a replica of the database
+	Audit   auditlog.Audit // perhaps on a replica of the database
 	History projections.History
 	Prover  *proof.Prover
 }

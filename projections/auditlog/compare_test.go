@@ -1,4 +1,4 @@
-package projections
+package auditlog
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func TestAuditComparisonKeepsFewNames(t *testing.T) {
 	const page = 1000
 	db := pgtest.New(t)
 	workspace := events.NewID(time.Now())
-	c := audit.Comparison(workspace, fold.Part{}).(*auditComparison)
+	c := View.Comparison(workspace, fold.Part{}).(*auditComparison)
 	for seq := int64(0); seq < 5*page; {
 		var records []events.Record
 		for range page {

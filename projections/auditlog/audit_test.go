@@ -1,4 +1,4 @@
-package projections_test
+package auditlog_test
 
 import (
 	"os"
@@ -14,13 +14,13 @@ import (
 
 	"svc/events"
 	"svc/events/store"
-	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
 
 // seqs returns the sequence numbers of records.
-func seqs(list []projections.AuditRecord) []int64 {
+func seqs(list []auditlog.AuditRecord) []int64 {
 	n := []int64{}
 	for _, r := range list {
 		n = append(n, r.Seq)
@@ -41,8 +41,8 @@ func TestAuditOfTargetByAnyName(t *testing.T) {
 	for target, want := range map[string][]int64{
 		"Deploy@Acme.example": {2, 1}, "deploy@acme.example": {2}, likeID: {4, 3}, job.String(): {4}, "Deploy": {4}, "deploy": {},
 	} {
-		page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 5,
-			AuditFilter: projections.AuditFilter{Target: target}})
+		page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: 5,
+			AuditFilter: auditlog.AuditFilter{Target: target}})
 		require.NoError(t, err)
 		require.Equal(t, want, seqs(page.Records), target)
 	}
@@ -78,59 +78,59 @@ func TestAuditPage(t *testing.T) {
 	w.CaughtUp(t)
 	third := timeOf(t, w, workspace, 3)
 
-	type f = projections.AuditFilter
+	type f = auditlog.AuditFilter
 	for name, test := range map[string]struct {
-		query projections.AuditQuery
+		query auditlog.AuditQuery
 		want  []int64
 	}{
-		"everything, the newest first":      {projections.AuditQuery{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
-		"a page":                            {projections.AuditQuery{Limit: 3}, []int64{8, 7, 6}},
-		"the next page":                     {projections.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
-		"the last page":                     {projections.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
-		"behind the end":                    {projections.AuditQuery{Before: 1}, []int64{}},
-		"from a time on":                    {projections.AuditQuery{AuditFilter: f{From: third}}, []int64{8, 7, 6, 5, 4, 3}},
-		"up to a time, without it":          {projections.AuditQuery{AuditFilter: f{To: third}}, []int64{2, 1}},
-		"between two times":                 {projections.AuditQuery{AuditFilter: f{From: third, To: last.At}}, []int64{6, 5, 4, 3}},
-		"an actor by name":                  {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot"}}, []int64{5}},
-		"an actor by id":                    {projections.AuditQuery{AuditFilter: f{Actor: ann.ID.String()}}, []int64{7, 4, 3, 2, 1}},
-		"an actor's name is no part of one": {projections.AuditQuery{AuditFilter: f{Actor: "ann"}}, []int64{}},
-		"a type of actor":                   {projections.AuditQuery{AuditFilter: f{ActorType: events.BySystem}}, []int64{6}},
-		"an action":                         {projections.AuditQuery{AuditFilter: f{Action: "member.joined"}}, []int64{2}},
-		"an action is no prefix":            {projections.AuditQuery{AuditFilter: f{Action: "member"}}, []int64{}},
-		"a prefix of actions":               {projections.AuditQuery{AuditFilter: f{Action: "member.*"}}, []int64{7, 3, 2}},
-		"any action":                        {projections.AuditQuery{Limit: 2, AuditFilter: f{Action: "*"}}, []int64{8, 7}},
-		"a percent sign is no wildcard":     {projections.AuditQuery{AuditFilter: f{Action: "member.%*"}}, []int64{}},
-		"a target by name":                  {projections.AuditQuery{AuditFilter: f{Target: "bob@acme.example"}}, []int64{7, 3, 2}},
-		"a run's later events by its name":  {projections.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
-		"a part of a run's name":            {projections.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
-		"ids in any case":                   {projections.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
-		"an actor's address in any case":    {projections.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
-		"an actor's id in any case":         {projections.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
-		"a letter beyond ASCII in any case": {projections.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
-		"a letter as people type it":        {projections.AuditQuery{AuditFilter: f{Q: "zoe@strasse"}}, []int64{8}},
-		"either of two actors": {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," +
+		"everything, the newest first":      {auditlog.AuditQuery{}, []int64{8, 7, 6, 5, 4, 3, 2, 1}},
+		"a page":                            {auditlog.AuditQuery{Limit: 3}, []int64{8, 7, 6}},
+		"the next page":                     {auditlog.AuditQuery{Limit: 3, Before: 5}, []int64{4, 3, 2}},
+		"the last page":                     {auditlog.AuditQuery{Limit: 3, Before: 2}, []int64{1}},
+		"behind the end":                    {auditlog.AuditQuery{Before: 1}, []int64{}},
+		"from a time on":                    {auditlog.AuditQuery{AuditFilter: f{From: third}}, []int64{8, 7, 6, 5, 4, 3}},
+		"up to a time, without it":          {auditlog.AuditQuery{AuditFilter: f{To: third}}, []int64{2, 1}},
+		"between two times":                 {auditlog.AuditQuery{AuditFilter: f{From: third, To: last.At}}, []int64{6, 5, 4, 3}},
+		"an actor by name":                  {auditlog.AuditQuery{AuditFilter: f{Actor: "service:ci-bot"}}, []int64{5}},
+		"an actor by id":                    {auditlog.AuditQuery{AuditFilter: f{Actor: ann.ID.String()}}, []int64{7, 4, 3, 2, 1}},
+		"an actor's name is no part of one": {auditlog.AuditQuery{AuditFilter: f{Actor: "ann"}}, []int64{}},
+		"a type of actor":                   {auditlog.AuditQuery{AuditFilter: f{ActorType: events.BySystem}}, []int64{6}},
+		"an action":                         {auditlog.AuditQuery{AuditFilter: f{Action: "member.joined"}}, []int64{2}},
+		"an action is no prefix":            {auditlog.AuditQuery{AuditFilter: f{Action: "member"}}, []int64{}},
+		"a prefix of actions":               {auditlog.AuditQuery{AuditFilter: f{Action: "member.*"}}, []int64{7, 3, 2}},
+		"any action":                        {auditlog.AuditQuery{Limit: 2, AuditFilter: f{Action: "*"}}, []int64{8, 7}},
+		"a percent sign is no wildcard":     {auditlog.AuditQuery{AuditFilter: f{Action: "member.%*"}}, []int64{}},
+		"a target by name":                  {auditlog.AuditQuery{AuditFilter: f{Target: "bob@acme.example"}}, []int64{7, 3, 2}},
+		"a run's later events by its name":  {auditlog.AuditQuery{AuditFilter: f{Target: "acme/web#7"}}, []int64{6, 5}},
+		"a part of a run's name":            {auditlog.AuditQuery{AuditFilter: f{Q: "WEB#7"}}, []int64{6, 5}},
+		"ids in any case":                   {auditlog.AuditQuery{AuditFilter: f{Target: strings.ToUpper(run.String())}}, []int64{6, 5}},
+		"an actor's address in any case":    {auditlog.AuditQuery{AuditFilter: f{Actor: "Ann@ACME.example"}}, []int64{7, 4, 3, 2, 1}},
+		"an actor's id in any case":         {auditlog.AuditQuery{AuditFilter: f{Actor: strings.ToUpper(bot.ID.String())}}, []int64{5}},
+		"a letter beyond ASCII in any case": {auditlog.AuditQuery{AuditFilter: f{Q: "ZOË"}}, []int64{8}},
+		"a letter as people type it":        {auditlog.AuditQuery{AuditFilter: f{Q: "zoe@strasse"}}, []int64{8}},
+		"either of two actors": {auditlog.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," +
 			strings.ToUpper(ann.ID.String())}}, []int64{7, 5, 4, 3, 2, 1}},
-		"either of two actions": {projections.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}},
+		"either of two actions": {auditlog.AuditQuery{AuditFilter: f{Action: "member.joined,member.role_changed"}},
 			[]int64{3, 2}},
-		"either of an action and a noun":      {projections.AuditQuery{AuditFilter: f{Action: "member.*,run.queued"}}, []int64{7, 5, 3, 2}},
-		"either of an action and a beginning": {projections.AuditQuery{AuditFilter: f{Action: "member.r*,run.queued"}}, []int64{7, 5, 3}},
-		"either of a noun and a beginning":    {projections.AuditQuery{AuditFilter: f{Action: "mem*,run.*"}}, []int64{7, 6, 5, 3, 2}},
-		"either and both": {projections.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + ann.Name,
+		"either of an action and a noun":      {auditlog.AuditQuery{AuditFilter: f{Action: "member.*,run.queued"}}, []int64{7, 5, 3, 2}},
+		"either of an action and a beginning": {auditlog.AuditQuery{AuditFilter: f{Action: "member.r*,run.queued"}}, []int64{7, 5, 3}},
+		"either of a noun and a beginning":    {auditlog.AuditQuery{AuditFilter: f{Action: "mem*,run.*"}}, []int64{7, 6, 5, 3, 2}},
+		"either and both": {auditlog.AuditQuery{AuditFilter: f{Actor: "service:ci-bot," + ann.Name,
 			Action: "run.*,member.joined"}}, []int64{5, 2}},
-		"a prefix within a noun":    {projections.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
-		"a target by id":            {projections.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
-		"a part of an action":       {projections.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
-		"a part of an actor's name": {projections.AuditQuery{AuditFilter: f{Q: "ann@"}}, []int64{7, 4, 3, 2, 1}},
-		"a part of a target's name": {projections.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
-		"a part of either":          {projections.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
-		"all at once": {projections.AuditQuery{Before: 7,
+		"a prefix within a noun":    {auditlog.AuditQuery{AuditFilter: f{Action: "member.r*"}}, []int64{7, 3}},
+		"a target by id":            {auditlog.AuditQuery{AuditFilter: f{Target: run.String()}}, []int64{6, 5}},
+		"a part of an action":       {auditlog.AuditQuery{AuditFilter: f{Q: "ROLE_"}}, []int64{3}},
+		"a part of an actor's name": {auditlog.AuditQuery{AuditFilter: f{Q: "ann@"}}, []int64{7, 4, 3, 2, 1}},
+		"a part of a target's name": {auditlog.AuditQuery{AuditFilter: f{Q: "Bob@"}}, []int64{7, 3, 2}},
+		"a part of either":          {auditlog.AuditQuery{AuditFilter: f{Q: "ci-bot"}}, []int64{5, 4}},
+		"all at once": {auditlog.AuditQuery{Before: 7,
 			AuditFilter: f{Actor: ann.Name, ActorType: events.ByUser, Action: "member.*", Target: member.String(), From: third, Q: "b"}},
 			[]int64{3}},
-		"of a workspace that is not there":     {projections.AuditQuery{Workspace: world.NewID()}, []int64{}},
-		"a quote is a quote, not the query's":  {projections.AuditQuery{AuditFilter: f{Q: "' or true --"}}, []int64{}},
-		"a dollar is a dollar":                 {projections.AuditQuery{AuditFilter: f{Actor: "$1"}}, []int64{}},
-		"a question mark is no place for more": {projections.AuditQuery{AuditFilter: f{Actor: "?", Q: "?"}}, []int64{}},
-		"what happened elsewhere is not here":  {projections.AuditQuery{AuditFilter: f{Q: "elsewhere"}}, []int64{}},
+		"of a workspace that is not there":     {auditlog.AuditQuery{Workspace: world.NewID()}, []int64{}},
+		"a quote is a quote, not the query's":  {auditlog.AuditQuery{AuditFilter: f{Q: "' or true --"}}, []int64{}},
+		"a dollar is a dollar":                 {auditlog.AuditQuery{AuditFilter: f{Actor: "$1"}}, []int64{}},
+		"a question mark is no place for more": {auditlog.AuditQuery{AuditFilter: f{Actor: "?", Q: "?"}}, []int64{}},
+		"what happened elsewhere is not here":  {auditlog.AuditQuery{AuditFilter: f{Q: "elsewhere"}}, []int64{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := test.query
@@ -140,18 +140,18 @@ func TestAuditPage(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Equal(t, test.want, seqs(page.Records))
 			if q.Before == 0 && q.Limit == 50 {
-				n, exact, err := projections.Audit{DB: w.DB}.Count(t.Context(), q.Workspace, q.AuditFilter, 50)
+				n, exact, err := auditlog.Audit{DB: w.DB}.Count(t.Context(), q.Workspace, q.AuditFilter, 50)
 				require.NoError(t, err)
 				require.Equal(t, []any{len(test.want), true}, []any{n, exact})
 			}
 		})
 	}
 
-	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+	page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: 50})
 	require.NoError(t, err)
 	records, err := store.Page{Logs: store.After(workspace, 0), Limit: 50}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
@@ -186,8 +186,8 @@ func TestAuditCursorSeesEachRecordOnce(t *testing.T) {
 			for range 10 {
 				var want, before int64
 				for first := true; ; first = false {
-					page, err := projections.Audit{DB: w.DB}.Page(t.Context(),
-						projections.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
+					page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(),
+						auditlog.AuditQuery{Workspace: p.Workspace, Before: before, Limit: 5 + 3*reader})
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -240,14 +240,14 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 		return slices.Index(first, b) - slices.Index(first, a)
 	})
 	names := map[events.ID]string{}
-	var want []projections.AuditRecord
+	var want []auditlog.AuditRecord
 	for _, kind := range kinds {
-		form, err := os.ReadFile(filepath.Join("..", "events", "testdata", kind+".json"))
+		form, err := os.ReadFile(filepath.Join("..", "..", "events", "testdata", kind+".json"))
 		require.NoError(t, err)
 		e, err := events.Decode(kind, events.Schema(kind), form)
 		require.NoError(t, err)
 		r := w.Record(t, world.System, workspace, streams[events.NounOf(kind).Name], e)[0]
-		shown := projections.AuditRecord{Target: r.Target(), Changes: r.Changes()}
+		shown := auditlog.AuditRecord{Target: r.Target(), Changes: r.Changes()}
 		shown.Action, shown.Denied = r.Action()
 		if name := &shown.Target.Name; *name != "" {
 			names[shown.Target.ID] = *name
@@ -261,7 +261,7 @@ func TestAuditRecordsOfEachKind(t *testing.T) {
 	require.NotEmpty(t, names[streams["user"]])
 
 	w.CaughtUp(t)
-	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 1000})
+	page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: 1000})
 	require.NoError(t, err)
 	list := page.Records
 	slices.Reverse(list)

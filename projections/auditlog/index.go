@@ -1,4 +1,4 @@
-package projections
+package auditlog
 
 import (
 	"crypto/sha256"

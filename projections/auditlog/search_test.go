@@ -1,4 +1,4 @@
-package projections_test
+package auditlog_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/projections/rebuild"
 	"svc/test/pgtest"
@@ -52,7 +53,7 @@ func TestAuditSearchEqualsFullScan(t *testing.T) {
 			require.Equal(t, want, pagesBackward(t, w, workspace, f, limit), "%+v", f)
 			slices.Reverse(want)
 			require.Equal(t, want, pagesForward(t, w, workspace, f, limit), "%+v", f)
-			n, exact, err := projections.Audit{DB: w.DB}.Count(t.Context(), workspace, f, 300)
+			n, exact, err := auditlog.Audit{DB: w.DB}.Count(t.Context(), workspace, f, 300)
 			require.NoError(t, err)
 			if exact {
 				require.Len(t, want, n, "%+v", f)
@@ -87,13 +88,13 @@ func TestAuditSearchEqualsFullScan(t *testing.T) {
 	world.Rebuild(t, w.DB, world.View(t, "audit"))
 	require.Equal(t, live, world.Dump(t, w.DB, "audit"))
 
-	for _, r := range []projections.AuditRecord{all[0], all[127], all[128], all[4_200], all[count+149]} {
-		one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, r.ID)
+	for _, r := range []auditlog.AuditRecord{all[0], all[127], all[128], all[4_200], all[count+149]} {
+		one, ok, err := auditlog.Audit{DB: w.DB}.Get(t.Context(), workspace, r.ID)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, r, one)
 	}
-	_, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, world.NewID())
+	_, ok, err := auditlog.Audit{DB: w.DB}.Get(t.Context(), workspace, world.NewID())
 	require.NoError(t, err)
 	require.False(t, ok)
 }
@@ -139,14 +140,14 @@ func fillAtRandom(t *testing.T, w *world.World, workspace events.ID, random *ran
 }
 
 // scanLog reads all records and determines the names of their targets.
-func scanLog(t *testing.T, w *world.World, workspace events.ID) (list []projections.AuditRecord) {
+func scanLog(t *testing.T, w *world.World, workspace events.ID) (list []auditlog.AuditRecord) {
 	t.Helper()
 	records, err := store.Page{Logs: store.After(workspace, 0), Limit: 1_000_000, Decode: store.Lenient}.Read(t.Context(), w.DB)
 	require.NoError(t, err)
 	names := map[events.ID]string{}
 	for _, r := range records {
-		found := projections.NewAuditRecord(r, "")
-		if found = projections.NewAuditRecord(r, names[found.Target.ID]); !found.Target.ID.IsZero() {
+		found := auditlog.NewAuditRecord(r, "")
+		if found = auditlog.NewAuditRecord(r, names[found.Target.ID]); !found.Target.ID.IsZero() {
 			names[found.Target.ID] = found.Target.Name
 		}
 		list = append(list, found)
@@ -155,7 +156,7 @@ func scanLog(t *testing.T, w *world.World, workspace events.ID) (list []projecti
 }
 
 // filterFor returns a random filter that usually matches some of the records.
-func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.AuditFilter) {
+func filterFor(random *rand.Rand, all []auditlog.AuditRecord) (f auditlog.AuditFilter) {
 	r := all[random.IntN(len(all))]
 	some := func(text ...string) string { return text[random.IntN(len(text))] }
 	for range random.IntN(4) {
@@ -189,7 +190,7 @@ func filterFor(random *rand.Rand, all []projections.AuditRecord) (f projections.
 }
 
 // matchesFilter reports whether a record matches a filter, without an index.
-func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
+func matchesFilter(f auditlog.AuditFilter, r auditlog.AuditRecord) bool {
 	var named func(asked, name string, id events.ID) bool
 	named = func(asked, name string, id events.ID) bool {
 		if one, others, several := strings.Cut(asked, ","); several {
@@ -211,13 +212,13 @@ func matchesFilter(f projections.AuditFilter, r projections.AuditRecord) bool {
 		(f.From.IsZero() || !r.At.Before(f.From)) && (f.To.IsZero() || r.At.Before(f.To))
 }
 
-func rowsForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter) (found []int64) {
+func rowsForward(t *testing.T, w *world.World, workspace events.ID, f auditlog.AuditFilter) (found []int64) {
 	t.Helper()
 	const limit = 500
 	head, _, err := projections.History{DB: w.DB}.Head(t.Context(), workspace)
 	require.NoError(t, err)
 	for after := int64(0); ; after = found[len(found)-1] {
-		list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, after, head, limit)
+		list, err := auditlog.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, after, head, limit)
 		require.NoError(t, err)
 		for i := range list {
 			found = append(found, list[i].Seq())
@@ -234,12 +235,12 @@ func TestAuditRowsOfServerThatLags(t *testing.T) {
 	w := world.NewSilent(t)
 	workspace := world.NewID()
 	w.Record(t, world.System, workspace, workspace, events.WorkspaceCreated{Name: "Acme", Slug: "acme"})
-	for _, f := range []projections.AuditFilter{{}, {To: w.Clock.Now().Add(-time.Hour)}} {
-		_, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, 0, 2, 500)
+	for _, f := range []auditlog.AuditFilter{{}, {To: w.Clock.Now().Add(-time.Hour)}} {
+		_, err := auditlog.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, f, 0, 2, 500)
 		require.ErrorIs(t, err, fold.ErrNotCaughtUp)
 	}
 	acquired := w.DB.Stat().AcquireCount()
-	list, err := projections.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, 0, 1, 500)
+	list, err := auditlog.Audit{DB: w.DB}.RowsAfter(t.Context(), workspace, auditlog.AuditFilter{}, 0, 1, 500)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, acquired+1, w.DB.Stat().AcquireCount(), "all statements have the same connection, and so the same server")
@@ -259,21 +260,21 @@ func TestAuditRowsFarBeyondIndex(t *testing.T) {
 		select $1, n, gen_random_uuid(), $2, n, 'run.cost_recorded', 1, at, meta, '{"cents":7,"source":"compute","quantity":1}'
 		from events, generate_series(2, $3::bigint) n where workspace_id = $1`, workspace, run, count)
 	require.NoError(t, err)
-	audit := projections.Audit{DB: w.DB}
-	_, err = audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
+	audit := auditlog.Audit{DB: w.DB}
+	_, err = audit.RowsAfter(t.Context(), workspace, auditlog.AuditFilter{}, count-1, count, 500)
 	require.ErrorIs(t, err, fold.ErrNotCaughtUp)
 	_, err = rebuild.Log(t.Context(), w.DB, world.View(t, "audit"), workspace, rebuild.Options{})
 	require.NoError(t, err)
-	rows, err := audit.RowsAfter(t.Context(), workspace, projections.AuditFilter{}, count-1, count, 500)
+	rows, err := audit.RowsAfter(t.Context(), workspace, auditlog.AuditFilter{}, count-1, count, 500)
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
 	require.Equal(t, "acme/web#7", rows[0].Record().Target.Name)
 }
 
-func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+func pagesForward(t *testing.T, w *world.World, workspace events.ID, f auditlog.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for after := int64(0); ; {
-		page, err := projections.Audit{DB: w.DB}.PageAfter(t.Context(), workspace, f, after, limit)
+		page, err := auditlog.Audit{DB: w.DB}.PageAfter(t.Context(), workspace, f, after, limit)
 		require.NoError(t, err)
 		for _, r := range page.Records {
 			found = append(found, r.Seq)
@@ -286,11 +287,11 @@ func pagesForward(t *testing.T, w *world.World, workspace events.ID, f projectio
 	}
 }
 
-func pagesBackward(t *testing.T, w *world.World, workspace events.ID, f projections.AuditFilter, limit int) (found []int64) {
+func pagesBackward(t *testing.T, w *world.World, workspace events.ID, f auditlog.AuditFilter, limit int) (found []int64) {
 	t.Helper()
 	for before := int64(0); ; {
-		page, err := projections.Audit{DB: w.DB}.Page(t.Context(),
-			projections.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
+		page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(),
+			auditlog.AuditQuery{Workspace: workspace, Before: before, Limit: limit, AuditFilter: f})
 		require.NoError(t, err)
 		for _, r := range page.Records {
 			found = append(found, r.Seq)
@@ -318,7 +319,7 @@ func TestAuditSearchAsksOneServer(t *testing.T) {
 		create view lagging.events as select * from events where seq <= 200`)
 	require.NoError(t, err)
 	var acquired int
-	servers := projections.Audit{DB: world.Connect(t, w.URL, func(c *pgxpool.Config) {
+	servers := auditlog.Audit{DB: world.Connect(t, w.URL, func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 			acquired++
@@ -328,14 +329,14 @@ func TestAuditSearchAsksOneServer(t *testing.T) {
 	})}
 	heads := map[int64]bool{}
 	for range 2 {
-		page, err := servers.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 50})
+		page, err := servers.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: 50})
 		require.NoError(t, err)
 		heads[page.Head] = true
 		for i, r := range page.Records {
 			require.Equal(t, page.Head-int64(i), r.Seq)
 		}
 		require.Len(t, page.Records, 50)
-		page, err = servers.PageAfter(t.Context(), workspace, projections.AuditFilter{}, 150, 200)
+		page, err = servers.PageAfter(t.Context(), workspace, auditlog.AuditFilter{}, 150, 200)
 		require.NoError(t, err)
 		heads[page.Head] = true
 		for i, r := range page.Records {
@@ -358,7 +359,7 @@ func TestAuditRecordIsFoundAfterClockThatWasAhead(t *testing.T) {
 			Writes: []events.Write{{Stream: world.NewID(), Events: []events.Event{events.RunFactsRecorded{}}}},
 		})
 		require.NoError(t, err)
-		r, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, done.Records[0].ID)
+		r, ok, err := auditlog.Audit{DB: w.DB}.Get(t.Context(), workspace, done.Records[0].ID)
 		require.NoError(t, err)
 		require.True(t, ok, ahead)
 		require.Equal(t, done.Head, r.Seq)

@@ -1,4 +1,4 @@
-package projections_test
+package auditlog_test
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/test/world"
 )
 
@@ -23,10 +24,10 @@ func TestAuditListsKeepSummariesOfLargeEvents(t *testing.T) {
 	for range count {
 		w.Record(t, world.System, workspace, world.NewID(), events.JobSubmitted{Spec: spec, ExpiresAt: w.Clock.Now().Add(time.Hour)})
 	}
-	audit := projections.Audit{DB: w.DB}
+	audit := auditlog.Audit{DB: w.DB}
 	check := func(t *testing.T) {
-		for _, f := range []projections.AuditFilter{{}, {Action: "job.*"}, {Target: "large"}, {Q: "LARGE"}} {
-			page, err := audit.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: limit, AuditFilter: f})
+		for _, f := range []auditlog.AuditFilter{{}, {Action: "job.*"}, {Target: "large"}, {Q: "LARGE"}} {
+			page, err := audit.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: limit, AuditFilter: f})
 			require.NoError(t, err)
 			later, err := audit.PageAfter(t.Context(), workspace, f, 0, limit)
 			require.NoError(t, err)

@@ -1,4 +1,4 @@
-package projections
+package auditlog
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func (c *auditComparison) Prepare(ctx context.Context, db fold.Batcher, records 
 	records = slices.Concat(c.block, records)
 	c.names = targetNames{}
 	b := &pgx.Batch{}
-	c.names.queueRead(b, audit.Name(), c.workspace, targetsOf(records), records[0].Seq-1)
+	c.names.queueRead(b, View.Name(), c.workspace, targetsOf(records), records[0].Seq-1)
 	if b.Len() == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package projections_test
+package auditlog_test
 
 import (
 	"context"

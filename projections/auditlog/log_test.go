@@ -1,4 +1,4 @@
-package projections_test
+package auditlog_test
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
-	"svc/projections"
+	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/projections/rebuild"
 	"svc/test/world"
@@ -34,7 +34,7 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 		changeEvent(t, w, workspace, seq, change)
 	}
 
-	page, err := projections.Audit{DB: w.DB}.Page(t.Context(), projections.AuditQuery{Workspace: workspace, Limit: 10})
+	page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), auditlog.AuditQuery{Workspace: workspace, Limit: 10})
 	require.NoError(t, err)
 	list := page.Records
 	require.Zero(t, page.Next)
@@ -53,12 +53,12 @@ func TestUndecodableEventsAreShownWithoutChanges(t *testing.T) {
 	require.Equal(t, bob.Kind(), list[2].Event.Kind())
 	require.NotEmpty(t, list[2].Changes)
 
-	page, err = projections.Audit{DB: w.DB}.Page(t.Context(),
-		projections.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: projections.AuditFilter{Action: "member.knighted"}})
+	page, err = auditlog.Audit{DB: w.DB}.Page(t.Context(),
+		auditlog.AuditQuery{Workspace: workspace, Limit: 10, AuditFilter: auditlog.AuditFilter{Action: "member.knighted"}})
 	require.NoError(t, err)
 	list = page.Records
 	require.Equal(t, []int64{2}, seqs(list))
-	one, ok, err := projections.Audit{DB: w.DB}.Get(t.Context(), workspace, list[0].ID)
+	one, ok, err := auditlog.Audit{DB: w.DB}.Get(t.Context(), workspace, list[0].ID)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, list[0].Record, one.Record.Summary())
@@ -131,7 +131,7 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 	fillLog(t, w.DB, long, member, service, 100_000)
 	_, err := w.DB.Exec(t.Context(), `analyze audit, events`)
 	require.NoError(t, err)
-	type f = projections.AuditFilter
+	type f = auditlog.AuditFilter
 	for name, test := range map[string]struct {
 		filter f
 		before int64
@@ -162,10 +162,10 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 		})
 	}
 	t.Run("a missing text, in parts", func(t *testing.T) {
-		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
+		q := auditlog.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "not there"}}
 		var pages []int64
 		for {
-			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			list, next := page.Records, page.Next
 			require.Empty(t, list)
@@ -179,7 +179,7 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 	t.Run("a missing text, from the beginning", func(t *testing.T) {
 		var pages []int64
 		for after := int64(0); ; after = pages[len(pages)-1] {
-			page, err := projections.Audit{DB: w.DB}.PageAfter(t.Context(), long, f{Q: "not there"}, after, 10)
+			page, err := auditlog.Audit{DB: w.DB}.PageAfter(t.Context(), long, f{Q: "not there"}, after, 10)
 			require.NoError(t, err)
 			require.Empty(t, page.Records)
 			if pages = append(pages, page.Next); page.Next == 0 {
@@ -189,10 +189,10 @@ func TestAuditPageCostIsIndependentOfLogLength(t *testing.T) {
 		require.Equal(t, []int64{65_536, 0}, pages)
 	})
 	t.Run("a text of the first record", func(t *testing.T) {
-		q := projections.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
+		q := auditlog.AuditQuery{Workspace: long, Limit: 10, AuditFilter: f{Q: "SELDÖM", Action: "member.*"}}
 		var found []int64
 		for {
-			page, err := projections.Audit{DB: w.DB}.Page(t.Context(), q)
+			page, err := auditlog.Audit{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			list, next := page.Records, page.Next
 			if found = append(found, seqs(list)...); next == 0 {
@@ -232,7 +232,7 @@ func fillLog(t testing.TB, db *pgxpool.Pool, workspace, run, service events.ID, 
 func quoteID(id events.ID) string { return "'" + id.String() + "'::uuid" }
 
 // countBlocks returns how many blocks the statements of a page read.
-func countBlocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projections.AuditFilter, before int64, find bool) int {
+func countBlocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f auditlog.AuditFilter, before int64, find bool) int {
 	t.Helper()
 	spy := &queryRecorder{}
 	config := db.Config()
@@ -240,8 +240,8 @@ func countBlocks(t *testing.T, db *pgxpool.Pool, workspace events.ID, f projecti
 	watched, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer watched.Close()
-	page, err := projections.Audit{DB: watched}.Page(t.Context(),
-		projections.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
+	page, err := auditlog.Audit{DB: watched}.Page(t.Context(),
+		auditlog.AuditQuery{Workspace: workspace, Limit: 20, Before: before, AuditFilter: f})
 	require.NoError(t, err)
 	require.Equal(t, find, len(page.Records) > 0)
 	total := 0

@@ -1,4 +1,6 @@
-package projections
+// Package auditlog contains the view by which the audit log is searched: an index of blocks of records (index.go,
+// postings.go), searches of it (query.go, search.go), and its comparison with the log.
+package auditlog
 
 import (
 	"context"
@@ -22,7 +24,8 @@ type Audit struct{ DB *pgxpool.Pool }
 // auditView folds all events, also damaged ones. It waits for the build that knows an event's kind.
 type auditView struct{}
 
-var audit = auditView{}
+// View is the view of [Audit].
+var View = auditView{}
 
 func (auditView) Name() string            { return "audit" }
 func (auditView) Mode() fold.Mode         { return fold.Followed }
@@ -197,7 +200,7 @@ type auditLoader struct {
 // Fold indexes whole blocks. The beginning of a log that is indexed may end within a block.
 func (l *auditLoader) Fold(ctx context.Context, tx pgx.Tx, records []events.Record, _ fold.ParkFunc) error {
 	if l.onto {
-		return fold.FoldPage(ctx, tx, audit, l.table, records, func(*pgx.Batch) {})
+		return fold.FoldPage(ctx, tx, View, l.table, records, func(*pgx.Batch) {})
 	}
 	for _, r := range records {
 		if r.Workspace != l.workspace {

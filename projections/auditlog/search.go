@@ -1,4 +1,4 @@
-package projections
+package auditlog
 
 import (
 	"context"
@@ -65,14 +65,14 @@ func newAuditSearch(ctx context.Context, db searchable, workspace events.ID, f A
 	taken = min(taken, head)
 	s.indexed = taken - taken%blockSize
 	if !f.From.IsZero() {
-		before, err := seqAt(ctx, db, workspace, f.From.Truncate(microsecond).Add(-microsecond), head)
+		before, err := SeqAt(ctx, db, workspace, f.From.Truncate(microsecond).Add(-microsecond), head)
 		if err != nil {
 			return nil, err
 		}
 		s.low = max(s.low, before+1)
 	}
 	if !f.To.IsZero() {
-		before, err := seqAt(ctx, db, workspace, f.To.Truncate(microsecond).Add(-microsecond), head)
+		before, err := SeqAt(ctx, db, workspace, f.To.Truncate(microsecond).Add(-microsecond), head)
 		if err != nil {
 			return nil, err
 		}
