@@ -61,7 +61,9 @@ func applied(t *testing.T) map[string]map[string]bool {
 	named := map[string]map[string]bool{}
 	sources, err := filepath.Glob("[a-z]*[a-z].go")
 	require.NoError(t, err)
-	for _, source := range sources {
+	farm, err := filepath.Glob("farm/[a-z]*[a-z].go")
+	require.NoError(t, err)
+	for _, source := range append(sources, farm...) {
 		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
 		require.NoError(t, err)
 		for _, d := range file.Decls {

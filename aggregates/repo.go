@@ -265,12 +265,12 @@ var repoName = input.Form{
 
 // checkRepoHost checks name and addresses of a repository.
 func checkRepoHost(name string, h events.RepoHost) error {
-	c := &jobCheck{wrong: map[string][]string{}}
-	c.matches(repoName, "name", name)
-	c.must(len(name) <= maxRepoName, "name", "have %d bytes at most", maxRepoName)
+	c := &repoCheck{}
+	c.Matches(repoName, "name", name)
+	c.Must(len(name) <= maxRepoName, "name", "have %d bytes at most", maxRepoName)
 	dots := func(part string) bool { return part == "." || part == ".." }
-	c.must(!slices.ContainsFunc(strings.Split(name, "/"), dots), "name", "%s", repoName.Rule)
-	c.oneOf(string(h.Kind), "kind", string(events.HostGitHub), string(events.HostGit))
+	c.Must(!slices.ContainsFunc(strings.Split(name, "/"), dots), "name", "%s", repoName.Rule)
+	c.OneOf(string(h.Kind), "kind", string(events.HostGitHub), string(events.HostGit))
 	c.address("url", h.Clone)
 	if h.Kind != events.HostGit || h.API != "" {
 		c.address("apiUrl", h.API)
@@ -278,21 +278,16 @@ func checkRepoHost(name string, h events.RepoHost) error {
 	if h.Kind != events.HostGit || h.Web != "" {
 		c.address("webUrl", h.Web)
 	}
-	c.text("hostId", h.ID, maxHostID)
-	return c.err()
+	c.Text("hostId", h.ID, maxHostID)
+	return c.Err()
 }
 
-func (c *jobCheck) err() error {
-	if len(c.wrong) > 0 {
-		return fault.Fields(c.wrong)
-	}
-	return nil
-}
+type repoCheck struct{ input.Check }
 
-func (c *jobCheck) address(field, text string) {
+func (c *repoCheck) address(field, text string) {
 	u, err := webAddress(text)
-	c.must(err == nil, field, "be the address of a repository, such as https://github.com/acme/web, without user, password and query")
-	c.must(u == nil || !input.URLHasToken(u), field, "not hold a service token")
+	c.Must(err == nil, field, "be the address of a repository, such as https://github.com/acme/web, without user, password and query")
+	c.Must(u == nil || !input.URLHasToken(u), field, "not hold a service token")
 }
 
 // webAddress parses an address of HTTP without anything secret in it.

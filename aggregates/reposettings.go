@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"svc/aggregates/farm"
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -28,10 +30,10 @@ const (
 // CheckRepoSettings returns the settings with defaults filled in, or an error that lists what is wrong with each
 // field. prefix begins the names of the fields.
 func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSettings) (events.RepoSettings, error) {
-	c := &jobCheck{wrong: map[string][]string{}}
+	c := &repoCheck{}
 	rule := input.BranchRule(s.Branch)
-	c.must(rule == "", prefix+"branch", "%s", rule)
-	c.must(!input.HasToken(s.Branch), prefix+"branch", "not hold a service token")
+	c.Must(rule == "", prefix+"branch", "%s", rule)
+	c.Must(!input.HasToken(s.Branch), prefix+"branch", "not hold a service token")
 	s.Implementer = c.implementer(prefix+"implementer.", s.Implementer)
 	s.RequiredJobs = c.requiredJobs(prefix+"requiredJobs", s.RequiredJobs)
 	s.ProtectedPaths = append([]string{}, s.ProtectedPaths...)
@@ -40,85 +42,85 @@ func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSetting
 	if host == events.HostGit {
 		s.Landing = events.LandExactly // there is nothing else that could merge
 	}
-	c.oneOf(string(s.Landing), prefix+"landing", string(events.LandByHost), string(events.LandExactly))
+	c.OneOf(string(s.Landing), prefix+"landing", string(events.LandByHost), string(events.LandExactly))
 	s.Method = cmp.Or(s.Method, events.MergeCommit)
-	c.oneOf(string(s.Method), prefix+"method", string(events.MergeCommit), string(events.MergeSquash))
+	c.OneOf(string(s.Method), prefix+"method", string(events.MergeCommit), string(events.MergeSquash))
 	s.MaxActive, s.Rounds = cmp.Or(s.MaxActive, 5), cmp.Or(s.Rounds, 3)
 	s.MaxFiles, s.MaxLines = cmp.Or(s.MaxFiles, 50), cmp.Or(s.MaxLines, 1500)
-	c.between(s.MaxActive, 1, maxActiveRuns, prefix+"maxActive")
-	c.between(s.Rounds, 1, maxRounds, prefix+"rounds")
-	c.must(s.Cents >= 0 && s.Cents <= maxRunCents, prefix+"cents", "be between 0 and %d", maxRunCents)
-	c.between(s.MaxFiles, 1, maxRunFiles, prefix+"maxFiles")
-	c.between(s.MaxLines, 1, maxRunLines, prefix+"maxLines")
+	c.Between(s.MaxActive, 1, maxActiveRuns, prefix+"maxActive")
+	c.Between(s.Rounds, 1, maxRounds, prefix+"rounds")
+	c.Must(s.Cents >= 0 && s.Cents <= maxRunCents, prefix+"cents", "be between 0 and %d", maxRunCents)
+	c.Between(s.MaxFiles, 1, maxRunFiles, prefix+"maxFiles")
+	c.Between(s.MaxLines, 1, maxRunLines, prefix+"maxLines")
 	text, err := json.Marshal(s)
-	c.must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
-	return s, c.err()
+	c.Must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
+	return s, c.Err()
 }
 
-func (c *jobCheck) implementer(field string, i events.Implementer) events.Implementer {
+func (c *repoCheck) implementer(field string, i events.Implementer) events.Implementer {
 	i.Kind = cmp.Or(i.Kind, events.ImplementerPatch)
 	switch i.Kind {
 	case events.ImplementerPatch:
 		given := i.Run != "" || i.RunSeconds != 0 || i.IdleSeconds != 0 || len(i.Secrets)+len(i.Labels) > 0 ||
 			i.Sandbox != events.JobSandbox{}
-		c.must(!given, field+"kind", "be command if other fields are given")
+		c.Must(!given, field+"kind", "be command if other fields are given")
 		return events.Implementer{Kind: i.Kind}
 	case events.ImplementerCommand:
 	default:
-		c.oneOf(string(i.Kind), field+"kind", string(events.ImplementerPatch), string(events.ImplementerCommand))
+		c.OneOf(string(i.Kind), field+"kind", string(events.ImplementerPatch), string(events.ImplementerCommand))
 		return i
 	}
 	job := events.RequiredJob{
 		Name: "implement", Steps: []events.JobStep{{Name: "implement", Run: i.Run}},
 		Labels: i.Labels, Sandbox: i.Sandbox, RunSeconds: i.RunSeconds, Secrets: i.Secrets,
 	}
-	job = c.requiredJob(field, job)
-	if wrong, is := c.wrong[field+"steps.0.run"]; is {
-		c.wrong[field+"run"] = wrong
-		delete(c.wrong, field+"steps.0.run")
-	}
-	c.between(i.IdleSeconds, 0, day, field+"idleSeconds")
+	job = c.job(field, implementerFields, job)
+	const day = 24 * 60 * 60
+	c.Between(i.IdleSeconds, 0, day, field+"idleSeconds")
 	i.Labels, i.Sandbox, i.RunSeconds = job.Labels, job.Sandbox, job.RunSeconds
 	return i
 }
 
-func (c *jobCheck) requiredJobs(field string, list []events.RequiredJob) []events.RequiredJob {
-	c.must(len(list) <= maxRequiredJobs, field, "be %d at most", maxRequiredJobs)
+func (c *repoCheck) requiredJobs(field string, list []events.RequiredJob) []events.RequiredJob {
+	c.Must(len(list) <= maxRequiredJobs, field, "be %d at most", maxRequiredJobs)
 	checked, names := []events.RequiredJob{}, map[string]bool{}
 	for i, job := range list {
 		at := fmt.Sprintf("%s.%d.", field, i)
-		job = c.requiredJob(at, job)
-		c.must(!names[input.Lower(job.Name)], at+"name", "be another than those before it")
+		job = c.job(at, requiredJobFields, job)
+		c.Must(!names[input.Lower(job.Name)], at+"name", "be another than those before it")
 		names[input.Lower(job.Name)] = true
 		checked = append(checked, job)
 	}
 	return checked
 }
 
-// requiredJobFields renames the fields of a job's spec that a required job has under another name.
-var requiredJobFields = strings.NewReplacer("requires.labels", "labels", "timeouts.runSeconds", "runSeconds")
+// These rename the fields of a job's spec that a required job, or an implementer, has under another name.
+var (
+	requiredJobFields = strings.NewReplacer("requires.labels", "labels", "timeouts.runSeconds", "runSeconds")
+	implementerFields = strings.NewReplacer("requires.labels", "labels", "timeouts.runSeconds", "runSeconds", "steps.0.run", "run")
+)
 
-// requiredJob checks a job by the rules for all jobs. field begins the names of its fields.
-func (c *jobCheck) requiredJob(field string, j events.RequiredJob) events.RequiredJob {
-	of := &jobCheck{wrong: map[string][]string{}}
-	spec := events.JobSpec{
+// job checks a job by the rules for all jobs. field begins the names of its fields.
+func (c *repoCheck) job(field string, names *strings.Replacer, j events.RequiredJob) events.RequiredJob {
+	spec, err := farm.CheckJob(events.JobSpec{
 		Name: j.Name, Steps: j.Steps, Requires: events.JobRequires{Labels: j.Labels}, Sandbox: j.Sandbox, Secrets: j.Secrets,
 		Timeouts: events.JobTimeouts{RunSeconds: j.RunSeconds},
-	}
-	of.spec(&spec)
-	for name, wrong := range of.wrong {
-		c.wrong[field+requiredJobFields.Replace(name)] = wrong
+	})
+	if f := fault.As(err); f != nil {
+		for name, wrong := range f.Details {
+			c.Add(field+names.Replace(name), wrong.([]string)...)
+		}
 	}
 	j.Name, j.Steps, j.Labels, j.Sandbox, j.RunSeconds = spec.Name, spec.Steps, spec.Requires.Labels, spec.Sandbox, spec.Timeouts.RunSeconds
 	return j
 }
 
-func (c *jobCheck) protectedPaths(field string, list []string) {
-	c.must(len(list) <= maxProtectedPaths, field, "be %d at most", maxProtectedPaths)
+func (c *repoCheck) protectedPaths(field string, list []string) {
+	c.Must(len(list) <= maxProtectedPaths, field, "be %d at most", maxProtectedPaths)
 	for _, p := range list {
-		c.text(field, p, maxProtectedPath)
+		c.Text(field, p, maxProtectedPath)
 		_, err := path.Match(p, "")
 		inside := p != "" && !path.IsAbs(p) && !slices.Contains(strings.Split(p, "/"), "..") && !strings.Contains(p, `\`)
-		c.must(inside && err == nil, field, "be patterns of paths in the repository, such as deploy/**")
+		c.Must(inside && err == nil, field, "be patterns of paths in the repository, such as deploy/**")
 	}
 }

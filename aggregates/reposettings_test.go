@@ -51,7 +51,7 @@ func TestRepoSettings(t *testing.T) {
 				s.RequiredJobs = nil
 				for i := range 5 {
 					s.RequiredJobs = append(s.RequiredJobs, events.RequiredJob{
-						Name: fmt.Sprint(i), Steps: []events.JobStep{{Run: strings.Repeat("x", maxScript)}},
+						Name: fmt.Sprint(i), Steps: []events.JobStep{{Run: strings.Repeat("x", 64<<10)}},
 					})
 				}
 			},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
@@ -49,7 +50,7 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 		if err := recordAuthority(w, c.Authority); err != nil {
 			return err
 		}
-		enrollment, err := work.Load[aggregates.Enrollment](w, c.Enrollment)
+		enrollment, err := work.Load[farm.Enrollment](w, c.Enrollment)
 		if err != nil {
 			return err
 		}
@@ -65,7 +66,7 @@ func (h *Handler) MintEnrollment(ctx context.Context, c MintEnrollment) (Result,
 
 // recordAuthority records an authority of the workspace, unless it is known.
 func recordAuthority(w *work.Unit, a events.AuthorityCreated) error {
-	authority, err := work.Load[aggregates.Authority](w, events.AuthorityStream)
+	authority, err := work.Load[farm.Authority](w, events.AuthorityStream)
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (WithdrawEnrollment) limit() *limit { return ending }
 // WithdrawEnrollment refuses a token that was used as often as it may be.
 func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, ifAllowed(events.ManageRunners,
-		work.On(c.Enrollment, func(_ *work.Unit, enrollment *aggregates.Enrollment) ([]events.Event, error) {
+		work.On(c.Enrollment, func(_ *work.Unit, enrollment *farm.Enrollment) ([]events.Event, error) {
 			return enrollment.Withdraw()
 		})))
 }
@@ -100,7 +101,7 @@ type RegisterRunner struct {
 	Token       EnrollmentToken
 	Authority   events.AuthorityCreated
 	Runner      events.ID
-	Machine     aggregates.Machine
+	Machine     farm.Machine
 	Certificate events.Certificate
 }
 
@@ -114,14 +115,14 @@ type Registered struct {
 }
 
 // Enrollment returns the enrollment of a token and its workspace, or
-// [aggregates.ErrEnrollmentInvalid].
+// [farm.ErrEnrollmentInvalid].
 func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (workspace, enrollment events.ID, err error) {
 	workspace, enrollment, err = h.log.Holder(ctx, events.EnrollmentKey(token.Fingerprint()))
 	switch {
 	case err != nil:
 		return workspace, enrollment, fmt.Errorf("look up enrollment: %w", err)
 	case enrollment.IsZero():
-		return workspace, enrollment, aggregates.ErrEnrollmentInvalid
+		return workspace, enrollment, farm.ErrEnrollmentInvalid
 	}
 	return workspace, enrollment, nil
 }
@@ -149,7 +150,7 @@ func (h *Handler) RegisterRunner(ctx context.Context, c RegisterRunner) (r Regis
 
 func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refusal, err error) {
 	w.Meta.Actor = c.Actor // an earlier attempt may have set it to the runner
-	enrollment, err := work.Load[aggregates.Enrollment](w, id)
+	enrollment, err := work.Load[farm.Enrollment](w, id)
 	if err != nil {
 		return r, nil, err
 	}
@@ -164,7 +165,7 @@ func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refus
 		})
 		switch {
 		case errors.Is(err, fault.ErrTenantNotFound), errors.Is(err, aggregates.ErrRoleRequired):
-			return r, aggregates.ErrEnrollmentInvalid, nil
+			return r, farm.ErrEnrollmentInvalid, nil
 		case err != nil:
 			return r, nil, err
 		}
@@ -178,7 +179,7 @@ func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refus
 	}
 	begun := its[0].(events.RunnerEnrolled)
 	w.Meta.Actor = events.Actor{Type: events.ByRunner, ID: c.Runner, Name: begun.Name}
-	if _, err := work.Load[aggregates.Runner](w, c.Runner); err != nil {
+	if _, err := work.Load[farm.Runner](w, c.Runner); err != nil {
 		return r, nil, err
 	}
 	if err := w.AddEvents(id, own, nil); err != nil {
@@ -190,10 +191,10 @@ func register(w *work.Unit, c RegisterRunner, id events.ID) (r Registered, refus
 // registered returns the answer for a machine that was registered before with a key. Once the runner has renewed its
 // certificate for another key, or let it expire, the token gives it none.
 func registered(w *work.Unit, id events.ID, key events.KeyHash) (r Registered, err error) {
-	err = work.Inspect(w, id, func(runner *aggregates.Runner) error {
+	err = work.Inspect(w, id, func(runner *farm.Runner) error {
 		newest := runner.NewestCertificate()
 		if runner.State().Barred() || newest.Key != key || !w.Now.Before(newest.NotAfter) {
-			return aggregates.ErrEnrollmentInvalid
+			return farm.ErrEnrollmentInvalid
 		}
 		r = Registered{Runner: id, Name: runner.Name(), Certificate: newest}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -55,7 +56,7 @@ func (h *Handler) Repo(ctx context.Context, workspace, id events.ID) (aggregates
 
 // FarmSecretValues returns the vault's ids of the values of all secrets of a workspace, by name.
 func (h *Handler) FarmSecretValues(ctx context.Context, workspace events.ID) (map[string]events.ID, error) {
-	return look(ctx, h, workspace, events.FarmSecretStream, (*aggregates.FarmSecrets).Values)
+	return look(ctx, h, workspace, events.FarmSecretStream, (*farm.FarmSecrets).Values)
 }
 
 // Progress returns what is known of a run. Its status is "" if there is no such run.
@@ -100,12 +101,12 @@ type RunJobState struct {
 
 // RunJobState returns how far a job is.
 func (h *Handler) RunJobState(ctx context.Context, workspace, job events.ID) (RunJobState, error) {
-	return look(ctx, h, workspace, job, func(j *aggregates.Job) RunJobState { return RunJobState{j.State(), j.Closed(), j.Epoch()} })
+	return look(ctx, h, workspace, job, func(j *farm.Job) RunJobState { return RunJobState{j.State(), j.Closed(), j.Epoch()} })
 }
 
 // OpenJobLogs returns the epochs of a job that are over and whose logs are not final.
 func (h *Handler) OpenJobLogs(ctx context.Context, workspace, job events.ID) ([]int, error) {
-	return look(ctx, h, workspace, job, (*aggregates.Job).OpenLogs)
+	return look(ctx, h, workspace, job, (*farm.Job).OpenLogs)
 }
 
 // A Delivery is a job that a runner has to be told of.
@@ -130,11 +131,11 @@ func (h *Handler) Delivery(ctx context.Context, workspace, runner, id events.ID)
 		return nil, nil
 	}
 	d := &Delivery{Job: id, Epoch: epoch, Attempt: attempt, State: job.state.State(), Spec: job.spec}
-	d.Suits, err = look(ctx, h, workspace, runner, func(r *aggregates.Runner) bool {
+	d.Suits, err = look(ctx, h, workspace, runner, func(r *farm.Runner) bool {
 		return d.Spec.Required().Met(r.Labels(), r.ExclusiveLabels())
 	})
 	if err == nil && len(d.Spec.Secrets) > 0 {
-		d.Barred, err = look(ctx, h, workspace, events.FarmSecretStream, func(s *aggregates.FarmSecrets) string { return s.Barred(d.Spec) })
+		d.Barred, err = look(ctx, h, workspace, events.FarmSecretStream, func(s *farm.FarmSecrets) string { return s.Barred(d.Spec) })
 	}
 	if err != nil {
 		return nil, err
@@ -142,9 +143,9 @@ func (h *Handler) Delivery(ctx context.Context, workspace, runner, id events.ID)
 	return d, nil
 }
 
-// A jobHistory is what all events of a job say, of which a [aggregates.Job] keeps only what it decides by.
+// A jobHistory is what all events of a job say, of which a [farm.Job] keeps only what it decides by.
 type jobHistory struct {
-	state aggregates.Job
+	state farm.Job
 	spec  events.JobSpec       // with the commit that its ref was when it was first checked out
 	end   events.RunJobSettled // its time on runners is that of all attempts
 	began time.Time            // of the attempt that runs; zero if none does

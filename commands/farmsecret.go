@@ -3,7 +3,7 @@ package commands
 import (
 	"context"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -24,7 +24,7 @@ func (c SetFarmSecret) denial() events.CommandDenied {
 // secretDenial includes the name only if it is well-formed.
 func secretDenial(e events.Event, name string) events.CommandDenied {
 	denied := denialOf(e, events.ID{})
-	if aggregates.SecretName.Fits(name) {
+	if farm.SecretName.Fits(name) {
 		denied.Name = name
 	}
 	return denied
@@ -34,7 +34,7 @@ func secretDenial(e events.Event, name string) events.CommandDenied {
 // former is the vault's id of the previous value, which can be deleted; it is zero if there
 // was none.
 func (h *Handler) SetFarmSecret(ctx context.Context, c SetFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *farm.FarmSecrets) ([]events.Event, error) {
 		if !c.Value.IsZero() {
 			former = secrets.Value(c.Name)
 		}
@@ -57,7 +57,7 @@ func (RemoveFarmSecret) limit() *limit { return ending }
 
 // RemoveFarmSecret returns the vault's id of the former value, which can be deleted.
 func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (done Result, former events.ID, err error) {
-	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+	done, err = h.Execute(ctx, c.Meta, c, onFarmSecrets(func(secrets *farm.FarmSecrets) ([]events.Event, error) {
 		former = secrets.Value(c.Name)
 		return secrets.Remove(c.Name)
 	}))
@@ -65,9 +65,9 @@ func (h *Handler) RemoveFarmSecret(ctx context.Context, c RemoveFarmSecret) (don
 }
 
 // onFarmSecrets is work.On for a workspace's secrets of jobs, for people who may manage them.
-func onFarmSecrets(decide func(*aggregates.FarmSecrets) ([]events.Event, error)) work.Decide {
+func onFarmSecrets(decide func(*farm.FarmSecrets) ([]events.Event, error)) work.Decide {
 	return ifAllowed(events.ManageFarmSecrets, work.On(events.FarmSecretStream,
-		func(_ *work.Unit, secrets *aggregates.FarmSecrets) ([]events.Event, error) {
+		func(_ *work.Unit, secrets *farm.FarmSecrets) ([]events.Event, error) {
 			return decide(secrets)
 		}))
 }

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 	"svc/input"
 )
 
 // SubmitJob submits a job to the build farm. Spec has been returned by
-// [aggregates.CheckJob]. Turn returns the job's position in the queue, or an error that
+// [farm.CheckJob]. Turn returns the job's position in the queue, or an error that
 // refuses it; it is called only if the job is neither a repetition nor refused otherwise.
 type SubmitJob struct {
 	Meta     `json:"-"`
@@ -45,7 +46,7 @@ func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
 // tries again, if it does.
 func submitJob(c SubmitJob, retryOf events.ID) work.Decide {
 	spec := namedRepo(c.Spec, c.RepoName)
-	return work.On(c.Job, func(w *work.Unit, job *aggregates.Job) ([]events.Event, error) {
+	return work.On(c.Job, func(w *work.Unit, job *farm.Job) ([]events.Event, error) {
 		turn, err := c.Turn(w.Context())
 		if err != nil {
 			return nil, err
@@ -76,7 +77,7 @@ func (RetryJob) limit() *limit                  { return byVolume }
 func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
 	var prepared *SubmitJob // once: a turn counts the size of its specification
 	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(w *work.Unit) error {
-		if err := work.Inspect(w, c.Job, (*aggregates.Job).CanRetry); err != nil {
+		if err := work.Inspect(w, c.Job, (*farm.Job).CanRetry); err != nil {
 			return err
 		}
 		if prepared == nil {
@@ -119,7 +120,7 @@ func (CancelJob) limit() *limit                  { return ending }
 // CancelJob refuses callers who may not run jobs. It does nothing if the job has ended.
 func (h *Handler) CancelJob(ctx context.Context, c CancelJob) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token,
-		onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 			return j.Cancel(c.Reason, c.Grace, w.Now)
 		})))
 }
@@ -144,8 +145,8 @@ func ifMayRunJobs(token events.Fingerprint, decide work.Decide) work.Decide {
 
 // onJob is work.On for a job. It releases the job's slot of a concurrency key when no runner has
 // the job any more.
-func onJob(id events.ID, decide func(*work.Unit, *aggregates.Job) ([]events.Event, error)) work.Decide {
-	return work.On(id, func(w *work.Unit, job *aggregates.Job) ([]events.Event, error) {
+func onJob(id events.ID, decide func(*work.Unit, *farm.Job) ([]events.Event, error)) work.Decide {
+	return work.On(id, func(w *work.Unit, job *farm.Job) ([]events.Event, error) {
 		key, slot, held := job.Slot()
 		list, err := decide(w, job)
 		if err == nil && held && events.LeavesRunner(list) {
@@ -166,7 +167,7 @@ type AcceptJob struct {
 // AcceptJob refuses a runner that does not have the job in that epoch, as do the commands
 // below.
 func (h *Handler) AcceptJob(ctx context.Context, c AcceptJob) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.Accept(c.Runner, c.Epoch, w.Now)
 	}))
 }
@@ -189,12 +190,12 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 			return err
 		}
 		var declined bool
-		err = onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		err = onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 			list, err := j.Decline(c.Runner, c.Epoch, c.Reason, w.Now)
 			declined = len(list) > 0
 			return list, err
 		})(w)
-		if err != nil || runner == nil || !declined || c.Reason == aggregates.NoAnswer {
+		if err != nil || runner == nil || !declined || c.Reason == farm.NoAnswer {
 			return err
 		}
 		list, err := runner.Return(c.Job)
@@ -203,15 +204,15 @@ func (h *Handler) DeclineJob(ctx context.Context, c DeclineJob) (Result, error) 
 }
 
 // boundedRunner returns a runner whose number of jobs is limited, or nil if it is not.
-func boundedRunner(w *work.Unit, id events.ID) (*aggregates.Runner, error) {
-	bounded, err := factOf(w, id, func(r *aggregates.Runner) bool {
+func boundedRunner(w *work.Unit, id events.ID) (*farm.Runner, error) {
+	bounded, err := factOf(w, id, func(r *farm.Runner) bool {
 		_, bounded := r.JobsLeft()
 		return bounded
 	})
 	if err != nil || !bounded {
 		return nil, err
 	}
-	return work.Load[aggregates.Runner](w, id)
+	return work.Load[farm.Runner](w, id)
 }
 
 // ReportJob records a runner's report about a job.
@@ -219,12 +220,12 @@ type ReportJob struct {
 	Meta
 	Job    events.ID
 	Runner events.ID
-	Report aggregates.JobReport
+	Report farm.JobReport
 }
 
 // ReportJob does nothing if the report was recorded before.
 func (h *Handler) ReportJob(ctx context.Context, c ReportJob) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.Report(c.Runner, c.Report, w.Now)
 	}))
 }
@@ -239,7 +240,7 @@ type LoseLease struct {
 
 // LoseLease does nothing if the runner does not have the job any more.
 func (h *Handler) LoseLease(ctx context.Context, c LoseLease) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.LoseLease(c.Epoch, w.Now)
 	}))
 }
@@ -254,7 +255,7 @@ type TimeOutJob struct {
 
 // TimeOutJob does nothing if no limit is exceeded.
 func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.TimeOut(w.Now, c.Silent)
 	}))
 }
@@ -263,12 +264,12 @@ func (h *Handler) TimeOutJob(ctx context.Context, c TimeOutJob) (Result, error) 
 type SealJobLog struct {
 	Meta
 	Job    events.ID
-	Stored aggregates.StoredLog
+	Stored farm.StoredLog
 }
 
 // SealJobLog refuses the log of an epoch that has not ended.
 func (h *Handler) SealJobLog(ctx context.Context, c SealJobLog) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.SealLog(c.Stored)
 	}))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -42,7 +43,7 @@ func submitCommand(t *testing.T, by commands.Meta, change ...func(*events.JobSpe
 	for _, f := range change {
 		f(&s)
 	}
-	s, err := aggregates.CheckJob(s)
+	s, err := farm.CheckJob(s)
 	require.NoError(t, err)
 	return commands.SubmitJob{
 		Meta: by, Job: newID(), Spec: s, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
@@ -226,11 +227,11 @@ func TestRetryJob(t *testing.T) {
 	_, err := m.SubmitJob(t.Context(), waiting)
 	require.NoError(t, err)
 	_, err = m.RetryJob(t.Context(), retryCommand(owner, waiting.Job))
-	require.ErrorIs(t, err, aggregates.ErrJobGoesOn)
+	require.ErrorIs(t, err, farm.ErrJobGoesOn)
 	_, err = m.RetryJob(t.Context(), retryCommand(owner, newID()))
-	require.ErrorIs(t, err, aggregates.ErrNoJob)
+	require.ErrorIs(t, err, farm.ErrNoJob)
 	_, err = m.RetryJob(t.Context(), retryCommand(owner, m.cancelledJob(t, systems(m.id))))
-	require.ErrorIs(t, err, aggregates.ErrJobOfRun, "the service submits jobs for runs alone")
+	require.ErrorIs(t, err, farm.ErrJobOfRun, "the service submits jobs for runs alone")
 
 	job := m.cancelledJob(t, owner)
 	retry, before := retryCommand(keyed(owner, "again"), job), m.head(t, m.id)
@@ -252,7 +253,7 @@ func TestRetryJob(t *testing.T) {
 	_, err = m.RetryJob(t.Context(), retryCommand(keyed(owner, "again"), m.cancelledJob(t, owner)))
 	require.ErrorIs(t, err, commands.ErrKeyReused)
 	_, err = m.RetryJob(t.Context(), retryCommand(owner, retry.New))
-	require.ErrorIs(t, err, aggregates.ErrJobGoesOn, "the retry is a job like any other")
+	require.ErrorIs(t, err, farm.ErrJobGoesOn, "the retry is a job like any other")
 }
 
 func TestCancelJob(t *testing.T) {
@@ -264,7 +265,7 @@ func TestCancelJob(t *testing.T) {
 	}
 	job := m.submitJob(t)
 	before := m.head(t, m.id)
-	require.ErrorIs(t, cancel(m.replica, newID(), ""), aggregates.ErrNoJob)
+	require.ErrorIs(t, cancel(m.replica, newID(), ""), farm.ErrNoJob)
 	require.Equal(t, "validation_failed", fault.As(cancel(m.replica, job, commands.NewServiceToken().Reveal())).Code, "no secret is kept")
 	require.Empty(t, m.history(t, m.id, before+1))
 	require.NoError(t, cancel(m.replica, job, "superseded"))
@@ -273,6 +274,6 @@ func TestCancelJob(t *testing.T) {
 
 	elsewhere := m.system.team(t)
 	theirs := elsewhere.submitJob(t)
-	require.ErrorIs(t, cancel(m.replica, theirs, ""), aggregates.ErrNoJob, "another workspace's")
+	require.ErrorIs(t, cancel(m.replica, theirs, ""), farm.ErrNoJob, "another workspace's")
 	require.Equal(t, events.JobStateQueued, elsewhere.stateOf(t, theirs))
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -25,7 +25,7 @@ type DeclareArtifacts struct {
 // DeclareArtifacts refuses a list that differs from an earlier one, a job that has not
 // finished, and one whose artifacts are complete or abandoned; so does StoreArtifacts.
 func (h *Handler) DeclareArtifacts(ctx context.Context, c DeclareArtifacts) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		declared, err := j.DeclareArtifacts(c.Runner, c.Epoch, c.Files)
 		if err == nil && len(declared) > 0 && c.Admit != nil {
 			err = c.Admit(w.Context(), j.Submitter().ID)
@@ -46,7 +46,7 @@ type StoreArtifacts struct {
 
 // StoreArtifacts completes the artifacts when the last file is stored.
 func (h *Handler) StoreArtifacts(ctx context.Context, c StoreArtifacts) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(_ *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return j.StoreArtifacts(c.Runner, c.Epoch, c.Files)
 	}))
 }
@@ -60,7 +60,7 @@ type AbandonArtifacts struct {
 
 // AbandonArtifacts does nothing if the artifacts are complete or the job has not ended by then.
 func (h *Handler) AbandonArtifacts(ctx context.Context, c AbandonArtifacts) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return unlessAppended(w, c.Job, events.JobFinished{}.Kind(), c.EndedBy, j.AbandonArtifacts)
 	}))
 }
@@ -75,7 +75,7 @@ type RemoveArtifacts struct {
 
 // RemoveArtifacts does nothing if there are no files, more may come, or one was stored later.
 func (h *Handler) RemoveArtifacts(ctx context.Context, c RemoveArtifacts) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		return unlessAppended(w, c.Job, events.JobArtifactStored{}.Kind(), c.StoredBy, j.RemoveArtifacts)
 	}))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -28,7 +29,7 @@ const SubmitterNotAllowed = "submitter_not_allowed"
 // LeaseJob refuses a job that another runner has, and a runner that takes no jobs, as of
 // the moment at which the lease is stored. If two processes lease the same job, one is
 // refused. A runner with a limited number of jobs counts the job. A job whose submitter could
-// not submit it any more is cancelled instead, with [aggregates.ErrJobDropped].
+// not submit it any more is cancelled instead, with [farm.ErrJobDropped].
 func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 	var dropped bool
 	done, err := h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
@@ -42,7 +43,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 		return leaseJob(w, c)
 	})
 	if err == nil && dropped {
-		err = aggregates.ErrJobDropped // only now: the cancellation has been stored
+		err = farm.ErrJobDropped // only now: the cancellation has been stored
 	}
 	return done, err
 }
@@ -53,7 +54,7 @@ func leaseJob(w *work.Unit, c LeaseJob) error {
 	if err != nil {
 		return err
 	}
-	lease := onJob(c.Job, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+	lease := onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 		if err := takeSlot(w, c, j); err != nil {
 			return nil, err
 		}
@@ -64,12 +65,12 @@ func leaseJob(w *work.Unit, c LeaseJob) error {
 
 // dropJob cancels a waiting job whose submitter may not run jobs any more.
 func dropJob(w *work.Unit, id events.ID) error {
-	j, err := work.Load[aggregates.Job](w, id)
+	j, err := work.Load[farm.Job](w, id)
 	if err != nil {
 		return err
 	}
 	if j.State() != events.JobStateQueued {
-		return aggregates.ErrJobTaken
+		return farm.ErrJobTaken
 	}
 	list, err := j.Cancel(SubmitterNotAllowed, nil, w.Now)
 	return w.AddEvents(id, list, err)
@@ -78,7 +79,7 @@ func dropJob(w *work.Unit, id events.ID) error {
 // submitterMayRun reports whether the submitter of a job may still run jobs. What the service
 // itself submitted it may run until the workspace is deleted.
 func submitterMayRun(w *work.Unit, job events.ID) (may bool, err error) {
-	by, err := factOf(w, job, (*aggregates.Job).Submitter)
+	by, err := factOf(w, job, (*farm.Job).Submitter)
 	if err != nil {
 		return false, err
 	}
@@ -95,7 +96,7 @@ func submitterMayRun(w *work.Unit, job events.ID) (may bool, err error) {
 type slots struct{}
 
 // takeSlot claims the slot of a job that has a concurrency key.
-func takeSlot(w *work.Unit, c LeaseJob, j *aggregates.Job) error {
+func takeSlot(w *work.Unit, c LeaseJob, j *farm.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
 	case !ok || j.State() != events.JobStateQueued:
@@ -112,9 +113,9 @@ func takeSlot(w *work.Unit, c LeaseJob, j *aggregates.Job) error {
 	case err != nil:
 		return fmt.Errorf("lease job %s: %w", c.Job, err)
 	case use.Full(limit):
-		return aggregates.ErrJobTaken
+		return farm.ErrJobTaken
 	}
-	w.Claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, aggregates.ErrJobTaken)
+	w.Claim(events.Claim{Key: events.ConcurrencyKey(key, c.Slot), Owner: c.Job}, farm.ErrJobTaken)
 	return nil
 }
 
@@ -122,7 +123,7 @@ func takeSlot(w *work.Unit, c LeaseJob, j *aggregates.Job) error {
 // jobs is limited, and returns the runner's name.
 func takeRunner(w *work.Unit, id, job events.ID) (name string, err error) {
 	var bounded bool
-	err = work.Inspect(w, id, func(r *aggregates.Runner) error {
+	err = work.Inspect(w, id, func(r *farm.Runner) error {
 		name = r.Name()
 		_, bounded = r.JobsLeft()
 		return r.MayTake()
@@ -130,7 +131,7 @@ func takeRunner(w *work.Unit, id, job events.ID) (name string, err error) {
 	if err != nil || !bounded {
 		return name, err
 	}
-	runner, err := work.Load[aggregates.Runner](w, id)
+	runner, err := work.Load[farm.Runner](w, id)
 	if err != nil {
 		return "", err
 	}

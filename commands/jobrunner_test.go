@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -23,7 +23,7 @@ func (m *team) connectRunner(t *testing.T, jobs int) events.ID {
 	_, err := m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
 	r, err := m.RegisterRunner(t.Context(), commands.RegisterRunner{
-		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: farm.Machine{Name: "builder", Hello: hello},
 		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
 	require.NoError(t, err)
@@ -61,12 +61,12 @@ func TestLeaseJob(t *testing.T) {
 		job, runner events.ID
 		err         error
 	}{
-		"no job":                            {newID(), free, aggregates.ErrJobTaken},
-		"no runner":                         {job, newID(), aggregates.ErrNoRunner},
-		"one that is away":                  {job, gone, aggregates.ErrRunnerOffline},
-		"one that is drained":               {job, drained, aggregates.ErrRunnerDraining},
-		"one that is revoked":               {job, revoked, aggregates.ErrRunnerOver},
-		"one that was enrolled for one job": {job, spent, aggregates.ErrRunnerSpent},
+		"no job":                            {newID(), free, farm.ErrJobTaken},
+		"no runner":                         {job, newID(), farm.ErrNoRunner},
+		"one that is away":                  {job, gone, farm.ErrRunnerOffline},
+		"one that is drained":               {job, drained, farm.ErrRunnerDraining},
+		"one that is revoked":               {job, revoked, farm.ErrRunnerOver},
+		"one that was enrolled for one job": {job, spent, farm.ErrRunnerSpent},
 	} {
 		require.ErrorIs(t, m.lease(m.other, c.job, c.runner, 0), c.err, name)
 	}
@@ -74,9 +74,9 @@ func TestLeaseJob(t *testing.T) {
 
 	requireOne(t, race(func(i int) error { // two replicas at the same moment
 		return m.lease([]replica{m.replica, m.other}[i], job, free, 0)
-	}), aggregates.ErrJobTaken)
+	}), farm.ErrJobTaken)
 	require.Len(t, m.history(t, m.id, before+1), 1)
-	require.ErrorIs(t, m.lease(m.replica, job, free, 0), aggregates.ErrJobTaken)
+	require.ErrorIs(t, m.lease(m.replica, job, free, 0), farm.ErrJobTaken)
 }
 
 // A waiting job is cancelled instead of leased if its submitter could not submit it any more.
@@ -109,8 +109,8 @@ func TestJobIsNotLeasedWithoutRightOfSubmitter(t *testing.T) {
 
 	for name, job := range waiting {
 		before := m.head(t, m.id)
-		require.ErrorIs(t, m.lease(m.replica, job, last, 0), aggregates.ErrJobDropped, name)
-		require.ErrorIs(t, m.lease(m.other, job, runner, 0), aggregates.ErrJobTaken, name)
+		require.ErrorIs(t, m.lease(m.replica, job, last, 0), farm.ErrJobDropped, name)
+		require.ErrorIs(t, m.lease(m.other, job, runner, 0), farm.ErrJobTaken, name)
 		require.Equal(t, []events.Event{events.JobCancelled{Reason: commands.SubmitterNotAllowed}}, m.history(t, m.id, before+1), name)
 	}
 	require.NoError(t, m.lease(m.replica, kept[0], last, 0), "the jobs that were cancelled do not count")
@@ -162,10 +162,10 @@ func TestConcurrencyKeyHasSlots(t *testing.T) {
 		require.ErrorContains(t, m.lease(m.replica, first, runner, slot), "of 2")
 	}
 	require.NoError(t, m.lease(m.replica, first, runner, 1))
-	require.ErrorIs(t, m.lease(m.other, second, runner, 1), aggregates.ErrJobTaken)
+	require.ErrorIs(t, m.lease(m.other, second, runner, 1), farm.ErrJobTaken)
 	require.NoError(t, m.lease(m.other, second, runner, 2))
 	for _, slot := range []int{1, 2} {
-		require.ErrorIs(t, m.lease(m.replica, third, runner, slot), aggregates.ErrJobTaken)
+		require.ErrorIs(t, m.lease(m.replica, third, runner, slot), farm.ErrJobTaken)
 	}
 	for name, end := range map[string]func(events.ID) error{
 		"it is declined": func(job events.ID) error {
@@ -177,7 +177,7 @@ func TestConcurrencyKeyHasSlots(t *testing.T) {
 			return err
 		},
 		"it has ended": func(job events.ID) error {
-			_, err := m.ReportJob(t.Context(), commands.ReportJob{Meta: systems(m.id), Job: job, Runner: runner, Report: aggregates.JobReport{
+			_, err := m.ReportJob(t.Context(), commands.ReportJob{Meta: systems(m.id), Job: job, Runner: runner, Report: farm.JobReport{
 				Epoch: 1, Seq: 1, Event: events.JobFinished{Reported: "failed"},
 			}})
 			return err
@@ -185,7 +185,7 @@ func TestConcurrencyKeyHasSlots(t *testing.T) {
 		"it is cancelled by force": func(job events.ID) error {
 			_, err := m.CancelJob(t.Context(), commands.CancelJob{Meta: m.owner.in(m.id), Job: job})
 			if err == nil {
-				require.ErrorIs(t, m.lease(m.other, third, runner, 1), aggregates.ErrJobTaken, "it has not ended")
+				require.ErrorIs(t, m.lease(m.other, third, runner, 1), farm.ErrJobTaken, "it has not ended")
 				_, err = m.TimeOutJob(t.Context(), commands.TimeOutJob{Meta: systems(m.id), Job: job, Silent: true})
 			}
 			return err
@@ -210,16 +210,16 @@ func TestDifferentLimitsOfConcurrencyKey(t *testing.T) {
 	limit1, limit3, alsoLimit3 := m.submitJob(t, limited(1)), m.submitJob(t, limited(3)), m.submitJob(t, limited(3))
 	requireOne(t, race(func(i int) error {
 		return m.lease([]replica{m.replica, m.other}[i], []events.ID{limit1, limit3}[i], runner, i+1)
-	}), aggregates.ErrJobTaken)
+	}), farm.ErrJobTaken)
 	first, other, slot := limit1, limit3, 2
 	if m.stateOf(t, limit3).Held() {
 		first, other, slot = limit3, limit1, 1
 		require.NoError(t, m.lease(m.other, alsoLimit3, runner, 1), "two of three")
-		require.ErrorIs(t, m.lease(m.replica, limit1, runner, 1), aggregates.ErrJobTaken)
+		require.ErrorIs(t, m.lease(m.replica, limit1, runner, 1), farm.ErrJobTaken)
 		_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: alsoLimit3, Epoch: 1})
 		require.NoError(t, err)
 	}
-	require.ErrorIs(t, m.lease(m.replica, other, runner, slot), aggregates.ErrJobTaken)
+	require.ErrorIs(t, m.lease(m.replica, other, runner, slot), farm.ErrJobTaken)
 	_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: first, Epoch: 1})
 	require.NoError(t, err)
 	require.NoError(t, m.lease(m.other, other, runner, 1))
@@ -241,7 +241,7 @@ func TestReportJob(t *testing.T) {
 			return err
 		},
 		"report": func(r replica, job, runner events.ID, epoch int) error {
-			started := aggregates.JobReport{Epoch: epoch, Seq: 1, Event: events.JobStarted{}}
+			started := farm.JobReport{Epoch: epoch, Seq: 1, Event: events.JobStarted{}}
 			_, err := r.ReportJob(ctx, commands.ReportJob{Meta: by, Job: job, Runner: runner, Report: started})
 			return err
 		},
@@ -249,17 +249,17 @@ func TestReportJob(t *testing.T) {
 		job, queued := m.submitJob(t), m.submitJob(t)
 		require.NoError(t, m.lease(m.replica, job, runner, 0))
 		before := m.head(t, m.id)
-		require.ErrorIs(t, say(m.other, job, other, 1), aggregates.ErrJobNotOwner, "%s: another runner", name)
-		require.ErrorIs(t, say(m.other, job, runner, 2), aggregates.ErrJobNotOwner, "%s: another epoch", name)
-		require.ErrorIs(t, say(m.other, queued, runner, 0), aggregates.ErrJobNotOwner, "%s: nobody has it", name)
-		require.ErrorIs(t, say(m.other, newID(), runner, 1), aggregates.ErrJobNotOwner, "%s: no job", name)
+		require.ErrorIs(t, say(m.other, job, other, 1), farm.ErrJobNotOwner, "%s: another runner", name)
+		require.ErrorIs(t, say(m.other, job, runner, 2), farm.ErrJobNotOwner, "%s: another epoch", name)
+		require.ErrorIs(t, say(m.other, queued, runner, 0), farm.ErrJobNotOwner, "%s: nobody has it", name)
+		require.ErrorIs(t, say(m.other, newID(), runner, 1), farm.ErrJobNotOwner, "%s: no job", name)
 		require.Empty(t, m.history(t, m.id, before+1), name)
 		require.NoError(t, say(m.other, job, runner, 1), name)
 		require.NotEmpty(t, m.history(t, m.id, before+1), name)
 		before = m.head(t, m.id)
 		if err := say(m.replica, job, runner, 1); err != nil { // a job that was declined is not the runner's any more
 			require.Equal(t, "decline", name)
-			require.ErrorIs(t, err, aggregates.ErrJobNotOwner)
+			require.ErrorIs(t, err, farm.ErrJobNotOwner)
 		}
 		require.Empty(t, m.history(t, m.id, before+1), "%s: again", name)
 	}
@@ -313,17 +313,17 @@ func TestSealJobLog(t *testing.T) {
 	m := newTeam(t)
 	runner, job := m.connectRunner(t, 0), m.submitJob(t)
 	require.NoError(t, m.lease(m.replica, job, runner, 0))
-	stored := aggregates.StoredLog{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa"}
-	seal := func(l aggregates.StoredLog) error {
+	stored := farm.StoredLog{Epoch: 1, Bytes: 4, Chunks: 1, SHA256: "aa"}
+	seal := func(l farm.StoredLog) error {
 		_, err := m.other.SealJobLog(t.Context(), commands.SealJobLog{Meta: systems(m.id), Job: job, Stored: l})
 		return err
 	}
 	later := stored
 	later.Epoch = 2
 	before := m.head(t, m.id)
-	require.ErrorIs(t, seal(stored), aggregates.ErrJobNotFinished)
-	require.ErrorIs(t, seal(later), aggregates.ErrJobNotFinished)
-	require.ErrorIs(t, seal(aggregates.StoredLog{}), aggregates.ErrJobNotFinished)
+	require.ErrorIs(t, seal(stored), farm.ErrJobNotFinished)
+	require.ErrorIs(t, seal(later), farm.ErrJobNotFinished)
+	require.ErrorIs(t, seal(farm.StoredLog{}), farm.ErrJobNotFinished)
 	require.Empty(t, m.history(t, m.id, before+1))
 	_, err := m.LoseLease(t.Context(), commands.LoseLease{Meta: systems(m.id), Job: job, Epoch: 1})
 	require.NoError(t, err)

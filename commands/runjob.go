@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -20,7 +21,7 @@ func LoopOf(repo events.ID) events.Actor {
 }
 
 // StartRunJob records that a run needs a job, and submits the job. Its actor is [LoopOf] the run's
-// repository. After is as in [RecordRun]. Spec has been returned by [aggregates.CheckJob]; Turn is
+// repository. After is as in [RecordRun]. Spec has been returned by [farm.CheckJob]; Turn is
 // as in [SubmitJob].
 type StartRunJob struct {
 	Meta     `json:"-"`
@@ -59,7 +60,7 @@ func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error
 // in which every command locks them.
 func cancelJobs(w *work.Unit, jobs []events.ID) error {
 	for _, id := range jobs {
-		err := onJob(id, func(w *work.Unit, j *aggregates.Job) ([]events.Event, error) {
+		err := onJob(id, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
 			if j.State() == "" { // requested by an earlier build, which did not submit it in the same commit
 				return nil, nil
 			}
@@ -84,7 +85,7 @@ type SettleRunJob struct {
 // the job was settled before. It refuses a job that the run did not request.
 func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, onRun(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
-		closed, err := factOf(w, c.Job, (*aggregates.Job).Closed)
+		closed, err := factOf(w, c.Job, (*farm.Job).Closed)
 		if err != nil || !closed || run.Settled(c.Job) {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/test/world"
@@ -35,7 +36,7 @@ func (m *team) coding(t *testing.T, issue int) (run events.ID, version int) {
 func startRunJob(t *testing.T, workspace, run events.ID) commands.StartRunJob {
 	t.Helper()
 	job := newID()
-	spec, err := aggregates.CheckJob(events.JobSpec{
+	spec, err := farm.CheckJob(events.JobSpec{
 		Name: job.String(), Repo: &events.JobRepo{ID: web.ID, Commit: commit('a')}, Steps: []events.JobStep{{Run: "true"}},
 	})
 	require.NoError(t, err)
@@ -220,7 +221,7 @@ func TestT5JobsSettleWhenNothingMoreComes(t *testing.T) {
 	report := func(seq int64, e events.Event) {
 		t.Helper()
 		_, err := m.other.ReportJob(t.Context(), commands.ReportJob{Meta: systems(m.id), Job: job, Runner: runner,
-			Report: aggregates.JobReport{Epoch: 1, Seq: seq, Event: e}})
+			Report: farm.JobReport{Epoch: 1, Seq: seq, Event: e}})
 		require.NoError(t, err)
 	}
 	require.True(t, settle(m.replica).Idle)

@@ -3,7 +3,7 @@ package commands
 import (
 	"context"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
 )
@@ -22,7 +22,7 @@ func (c DrainRunner) denial() events.CommandDenied {
 
 // DrainRunner records only a new note if the runner is draining already, and nothing if there is none.
 func (h *Handler) DrainRunner(ctx context.Context, c DrainRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Drain(c.Note)
 	}))
 }
@@ -39,7 +39,7 @@ func (c ResumeRunner) denial() events.CommandDenied {
 
 // ResumeRunner does nothing if the runner is not draining.
 func (h *Handler) ResumeRunner(ctx context.Context, c ResumeRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Resume()
 	}))
 }
@@ -60,7 +60,7 @@ func (RevokeRunner) limit() *limit { return ending }
 // RevokeRunner does nothing if the runner is revoked already. A runner may revoke itself
 // when it is uninstalled.
 func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Revoke(c.Note)
 	}))
 }
@@ -71,13 +71,13 @@ func (h *Handler) RevokeRunner(ctx context.Context, c RevokeRunner) (Result, err
 type ConnectRunner struct {
 	Meta
 	Runner events.ID
-	Hello  aggregates.Hello
+	Hello  farm.Hello
 	Quiet  bool
 }
 
 // ConnectRunner does nothing if all of that is known.
 func (h *Handler) ConnectRunner(ctx context.Context, c ConnectRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Connect(c.Hello, c.Quiet)
 	}))
 }
@@ -91,7 +91,7 @@ type DisconnectRunner struct {
 
 // DisconnectRunner does nothing if that is known.
 func (h *Handler) DisconnectRunner(ctx context.Context, c DisconnectRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Disconnect(c.Reason)
 	}))
 }
@@ -104,7 +104,7 @@ type RetireRunner struct {
 
 // RetireRunner does nothing if the runner may take more jobs.
 func (h *Handler) RetireRunner(ctx context.Context, c RetireRunner) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(_ *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.Retire()
 	}))
 }
@@ -120,7 +120,7 @@ type ShowCertificate struct {
 // ShowCertificate refuses a certificate that is not valid any more. The use of a superseded
 // one suspends the runner, without an error.
 func (h *Handler) ShowCertificate(ctx context.Context, c ShowCertificate) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(w *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	return h.Execute(ctx, c.Meta, c, onRunner(c.Runner, func(w *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		return r.UseCertificate(c.Serial, w.Now)
 	}))
 }
@@ -137,7 +137,7 @@ type RenewCertificate struct {
 // RenewCertificate returns the certificate to issue: the last one again, if the runner
 // repeats the request with the same key. It refuses a request that comes too early.
 func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (done Result, renewed events.Certificate, err error) {
-	renew := onRunner(c.Runner, func(w *work.Unit, r *aggregates.Runner) ([]events.Event, error) {
+	renew := onRunner(c.Runner, func(w *work.Unit, r *farm.Runner) ([]events.Event, error) {
 		list, err := r.Renew(c.Certificate, c.Shown, w.Now)
 		renewed = r.NewestCertificate()
 		if len(list) > 0 {
@@ -158,7 +158,7 @@ func (h *Handler) RenewCertificate(ctx context.Context, c RenewCertificate) (don
 // onRunner is work.On for a runner. The runner itself and the service may issue such a command, and
 // people who may manage runners.
 func onRunner(
-	id events.ID, decide func(*work.Unit, *aggregates.Runner) ([]events.Event, error),
+	id events.ID, decide func(*work.Unit, *farm.Runner) ([]events.Event, error),
 ) work.Decide {
 	own := work.On(id, decide)
 	return func(w *work.Unit) error {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -21,7 +21,7 @@ func (m *team) enrollRunner(t *testing.T) (runner events.ID, itself commands.Met
 	require.NoError(t, err)
 	r, err := m.other.RegisterRunner(t.Context(), commands.RegisterRunner{
 		Token: mint.Token, Authority: mint.Authority, Runner: newID(),
-		Machine:     aggregates.Machine{Name: "builder", Hello: hello},
+		Machine:     farm.Machine{Name: "builder", Hello: hello},
 		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
 	require.NoError(t, err)
@@ -31,7 +31,7 @@ func (m *team) enrollRunner(t *testing.T) (runner events.ID, itself commands.Met
 	}}
 }
 
-var hello = aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}}
+var hello = farm.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}}
 
 func (m *team) mintCommand() commands.MintEnrollment {
 	return commands.MintEnrollment{
@@ -72,7 +72,7 @@ func TestRightToManageRunners(t *testing.T) {
 		require.Error(t, err)
 	}
 	_, err := m.DrainRunner(t.Context(), commands.DrainRunner{Meta: m.owner.in(m.id), Runner: newID()})
-	require.ErrorIs(t, err, aggregates.ErrNoRunner)
+	require.ErrorIs(t, err, farm.ErrNoRunner)
 }
 
 // A drain or revocation that another process has just stored wins over the cached state.
@@ -91,7 +91,7 @@ func TestConnectRunnerReadsTheLog(t *testing.T) {
 	require.NoError(t, err)
 	_, err = m.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: m.owner.in(m.id), Runner: runner})
 	require.NoError(t, err)
-	require.ErrorIs(t, connect(m.other), aggregates.ErrRunnerOver)
+	require.ErrorIs(t, connect(m.other), farm.ErrRunnerOver)
 	_, err = m.other.RetireRunner(t.Context(), commands.RetireRunner{Meta: systems(m.id), Runner: runner})
 	require.NoError(t, err)
 
@@ -101,10 +101,10 @@ func TestConnectRunnerReadsTheLog(t *testing.T) {
 	_, err = m.other.WithdrawEnrollment(t.Context(), commands.WithdrawEnrollment{Meta: m.maintainer.in(m.id), Enrollment: mint.Enrollment})
 	require.NoError(t, err)
 	_, err = m.RegisterRunner(t.Context(), commands.RegisterRunner{
-		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "late", Hello: hello},
+		Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: farm.Machine{Name: "late", Hello: hello},
 		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
-	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+	require.ErrorIs(t, err, farm.ErrEnrollmentInvalid)
 }
 
 // A unique key that leads a token to an enrollment of another token, changed by SQL, makes nobody a runner.
@@ -118,10 +118,10 @@ func TestTokenOfAnotherEnrollmentIsInvalid(t *testing.T) {
 		events.EnrollmentKey(own.Fingerprint()), m.id, mint.Enrollment)
 	require.NoError(t, err)
 	_, err = m.RegisterRunner(t.Context(), commands.RegisterRunner{
-		Token: own, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "mine", Hello: hello},
+		Token: own, Authority: mint.Authority, Runner: newID(), Machine: farm.Machine{Name: "mine", Hello: hello},
 		Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{}, epoch),
 	})
-	require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+	require.ErrorIs(t, err, farm.ErrEnrollmentInvalid)
 }
 
 // The token of a person who may no longer manage runners makes no runner. A machine that it made one before
@@ -145,7 +145,7 @@ func TestTokenEndsWithRightOfItsMinter(t *testing.T) {
 			register := func(mint commands.MintEnrollment, key byte) (commands.Registered, error) {
 				return m.RegisterRunner(t.Context(), commands.RegisterRunner{
 					Token: mint.Token, Authority: mint.Authority, Runner: newID(),
-					Machine:     aggregates.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
+					Machine:     farm.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
 					Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{key}, epoch),
 				})
 			}
@@ -159,7 +159,7 @@ func TestTokenEndsWithRightOfItsMinter(t *testing.T) {
 			require.NoError(t, err)
 			end(t, m)
 			_, err = register(open, 2)
-			require.ErrorIs(t, err, aggregates.ErrEnrollmentInvalid)
+			require.ErrorIs(t, err, farm.ErrEnrollmentInvalid)
 			again, err := register(used, 1)
 			require.NoError(t, err)
 			require.Equal(t, first.Runner, again.Runner)
@@ -180,7 +180,7 @@ func TestRegistrationAndRenewalAtOnce(t *testing.T) {
 	}
 	register := func() (commands.Registered, error) {
 		return m.RegisterRunner(t.Context(), commands.RegisterRunner{
-			Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+			Token: mint.Token, Authority: mint.Authority, Runner: newID(), Machine: farm.Machine{Name: "builder", Hello: hello},
 			Certificate: leaf(),
 		})
 	}
@@ -203,7 +203,7 @@ func TestRegistrationAndRenewalAtOnce(t *testing.T) {
 	}
 	for range calls {
 		if err := <-errs; err != nil {
-			require.ErrorIs(t, err, aggregates.ErrRenewalEarly)
+			require.ErrorIs(t, err, farm.ErrRenewalEarly)
 		}
 	}
 }
@@ -262,13 +262,13 @@ func TestRefusedMachineIsNotTheActor(t *testing.T) {
 		meta := commands.Meta{Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "farm"}, Origin: events.FromFarm}}
 		_, err := by.RegisterRunner(t.Context(), commands.RegisterRunner{
 			Meta: meta, Token: mint.Token, Authority: mint.Authority, Runner: newID(),
-			Machine:     aggregates.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
+			Machine:     farm.Machine{Name: "builder", Key: events.KeyHash{key}, Hello: hello},
 			Certificate: certificate.NewLeaf(mint.Authority.Authority, events.KeyHash{key}, epoch),
 		})
 		return err
 	}
 	slow := commands.New(&overtakenLog{m.log, func() { require.NoError(t, register(m.other.Handler, 1)) }}, m.clock.now)
-	require.ErrorIs(t, register(slow, 2), aggregates.ErrEnrollmentUsed)
+	require.ErrorIs(t, register(slow, 2), farm.ErrEnrollmentUsed)
 	var actors []string
 	for _, r := range m.records(t, m.id, 1) {
 		if _, refused := r.Event.(events.EnrollmentRefused); refused {

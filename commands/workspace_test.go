@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -226,7 +227,7 @@ func TestWorkEndsWithItsWorkspace(t *testing.T) {
 
 	m.deleteWorkspace(t, m.other)
 	for _, job := range jobs {
-		require.ErrorIs(t, m.lease(m.replica, job, runner, 0), aggregates.ErrJobDropped)
+		require.ErrorIs(t, m.lease(m.replica, job, runner, 0), farm.ErrJobDropped)
 	}
 	for range 2 {
 		_, err = m.StopRun(t.Context(), commands.StopRun{Meta: systems(m.id), Run: run})

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -31,7 +32,7 @@ func (r *runner) startJob(ctx context.Context, j Job) error {
 	if err != nil {
 		return err
 	}
-	if spec, err = aggregates.CheckJob(spec); err != nil {
+	if spec, err = farm.CheckJob(spec); err != nil {
 		return fmt.Errorf("job %s of run %s: %w", j.Name, r.run, err)
 	}
 	_, err = r.Queue.StartRunJob(ctx, commands.StartRunJob{

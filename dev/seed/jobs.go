@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/vault"
@@ -48,7 +48,7 @@ func (s *seed) submitJobs() error {
 		return err
 	}
 	for _, r := range list {
-		spec, err := aggregates.CheckJob(events.JobSpec{
+		spec, err := farm.CheckJob(events.JobSpec{
 			Name: r.Name, Steps: jobSteps(r.Repo), Sandbox: events.JobSandbox{Kind: "none"},
 			Timeouts: events.JobTimeouts{QueueSeconds: 24 * 3600, RunSeconds: 600, CancelGraceSeconds: 10},
 			Retry:    events.JobRetry{MaxAttempts: 3},

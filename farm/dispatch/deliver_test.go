@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/dispatch"
@@ -333,7 +333,7 @@ func (s *site) cancelReason(job events.ID) (reason string) {
 func TestLargestAssignmentFits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	r := s.replica(revealing(aggregates.MaxSecretBytes / 16))
+	r := s.replica(revealing(rules.MaxSecretBytes / 16))
 	a := dial(t, r, s.ws, s.enrol(r, "builder", 1, 0))
 	a.greet()
 	const body = 256 << 10 // of a request that submits a job
@@ -353,7 +353,7 @@ func TestAssignmentsWaitForRoomInOutbox(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var revealed atomic.Int64 // when the last job was sent
-	r := s.replica(revealing(aggregates.MaxSecretBytes/16), func(c *dispatch.Config) {
+	r := s.replica(revealing(rules.MaxSecretBytes/16), func(c *dispatch.Config) {
 		c.RefreshEvery = time.Hour // it is the writer that wakes the farm
 		reveal := c.Reveal
 		c.Reveal = func(ctx context.Context, workspace events.ID, names []string) (map[string]string, error) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/ingest"
 	"svc/farm/wire"
@@ -48,7 +48,7 @@ func (c *connection) handleChunk(ctx context.Context, frame []byte) error {
 		return malformed(fmt.Errorf("%w: hello comes first", wire.ErrFrame))
 	}
 	return c.putNumbered(ctx, &ingest.Item{
-		Job: events.ID(chunk.Job), Epoch: chunk.Epoch, Seq: chunk.Seq, At: aggregates.ClampRunnerTime(chunk.At, c.d.Now()), Offset: chunk.Offset,
+		Job: events.ID(chunk.Job), Epoch: chunk.Epoch, Seq: chunk.Seq, At: rules.ClampRunnerTime(chunk.At, c.d.Now()), Offset: chunk.Offset,
 		Truncated: chunk.Flags&wire.Truncated != 0, Data: chunk.Data,
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/ingest"
 	"svc/farm/wire"
@@ -60,9 +60,9 @@ func (c *connection) handleHeartbeat(ctx context.Context, e wire.Envelope) error
 		if _, err := events.ParseID(u.Job); err != nil {
 			return malformed(fmt.Errorf("%w: usage without a job", wire.ErrFrame))
 		}
-		u.CPUMs, u.RSSBytes = aggregates.ClampRunnerNumber(u.CPUMs), aggregates.ClampRunnerNumber(u.RSSBytes)
+		u.CPUMs, u.RSSBytes = rules.ClampRunnerNumber(u.CPUMs), rules.ClampRunnerNumber(u.RSSBytes)
 	}
-	h.DiskFree, h.Memory = aggregates.ClampRunnerNumber(h.DiskFree), aggregates.ClampRunnerNumber(h.Memory)
+	h.DiskFree, h.Memory = rules.ClampRunnerNumber(h.DiskFree), rules.ClampRunnerNumber(h.Memory)
 	select {
 	case c.d.heartbeats.queue <- &heartbeat{c: c, at: c.d.Now(), body: h, held: list}:
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/jackc/pgx/v5"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/wire"
 	"svc/fault"
@@ -34,12 +34,12 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
-	c.presence.setHello(aggregates.Hello{
+	c.presence.setHello(rules.Hello{
 		Labels: h.Labels, Capacity: h.Capacity, Agent: events.Agent{Version: h.Version, OS: h.OS, Arch: h.Arch, Sandboxes: h.Sandboxes},
 	})
 	err = c.announceOnline(ctx)
 	switch f := fault.As(err); {
-	case errors.Is(err, aggregates.ErrRunnerOver) || errors.Is(err, aggregates.ErrNoRunner):
+	case errors.Is(err, rules.ErrRunnerOver) || errors.Is(err, rules.ErrNoRunner):
 		return &ending{code: wire.CloseRevoked, text: "revoked"}
 	case f != nil && f.Kind == fault.Invalid:
 		return malformed(fmt.Errorf("%w: hello: %s", wire.ErrFrame, f.DetailText()))

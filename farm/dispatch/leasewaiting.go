@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/queue"
@@ -94,12 +94,12 @@ func (f *farm) lease(ctx context.Context, list []queue.Match) (leftQueue bool, e
 				mu.Unlock()
 				f.d.counts.leased.Add(1)
 				return nil
-			case errors.Is(err, aggregates.ErrJobDropped):
+			case errors.Is(err, rules.ErrJobDropped):
 				mu.Lock()
 				leftQueue = true
 				mu.Unlock()
 				return nil
-			case errors.Is(err, aggregates.ErrJobTaken):
+			case errors.Is(err, rules.ErrJobTaken):
 				return nil
 			case refused != nil && refused.Kind == fault.Conflict: // the runner's state forbids it
 				for _, c := range f.connectionsOf(m.Runner) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -83,6 +83,6 @@ func (c *connection) sendCancel(job events.ID, epoch int, deadline time.Time, re
 // graceSeconds returns how many seconds a job has to end by itself before it is cancelled by force
 // at the deadline, rounded up.
 func (d *Dispatcher) graceSeconds(deadline time.Time) int {
-	left := deadline.Sub(d.Now()) - aggregates.ForceAfter
+	left := deadline.Sub(d.Now()) - rules.ForceAfter
 	return int(max(0, left+time.Second-1) / time.Second)
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 )
@@ -14,20 +14,20 @@ import (
 // A presence is what a runner said about itself on its connection, and whether the log knows it.
 type presence struct {
 	mu          sync.Mutex
-	hello       aggregates.Hello // as received
-	greeted     bool             // the welcome was sent
-	saidGoodbye bool             // goodbye was received
-	lastSeen    time.Time        // time of its last heartbeat or hello
-	unannounced bool             // the log does not have all of hello yet
+	hello       rules.Hello // as received
+	greeted     bool        // the welcome was sent
+	saidGoodbye bool        // goodbye was received
+	lastSeen    time.Time   // time of its last heartbeat or hello
+	unannounced bool        // the log does not have all of hello yet
 }
 
-func (p *presence) setHello(h aggregates.Hello) {
+func (p *presence) setHello(h rules.Hello) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hello = h
 }
 
-func (p *presence) lastHello() aggregates.Hello {
+func (p *presence) lastHello() rules.Hello {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.hello

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/jobinput"
@@ -41,7 +41,7 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 	for _, f := range change {
 		f(&spec)
 	}
-	spec, err = aggregates.CheckJob(spec)
+	spec, err = rules.CheckJob(spec)
 	require.NoError(t, err)
 	q := queue.Queue{
 		Commands: j.r.Handler, Jobs: projections.Jobs{DB: s.db}, Inputs: jobinput.Inputs{DB: s.db, Now: s.clock.now}, Now: s.clock.now,
@@ -55,7 +55,7 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 	var a wire.Assign
 	j.job, j.epoch, a = j.a.assigned()
 	require.Equal(t, `{"contract":1}`, string(a.Input))
-	require.Equal(t, wire.Artifact{Name: aggregates.OutArtifact, Paths: []string{".svc-out/**"}, When: "always"}, a.Artifacts[0])
+	require.Equal(t, wire.Artifact{Name: rules.OutArtifact, Paths: []string{".svc-out/**"}, When: "always"}, a.Artifacts[0])
 	require.Equal(t, commit, a.Source.Commit)
 	require.Equal(t, commit, a.Env["SVC_COMMIT"])
 	j.begin()
@@ -102,7 +102,7 @@ func TestRunJobCancelledByHandSettles(t *testing.T) {
 	j.a.send(end, j.job, j.epoch, 3)
 	j.a.acked(3)
 	require.True(t, settle().Idle, "its artifacts follow")
-	file := events.JobArtifact{ID: newID(), Name: aggregates.OutArtifact, Path: ".svc-out/change.diff", Size: 1}
+	file := events.JobArtifact{ID: newID(), Name: rules.OutArtifact, Path: ".svc-out/change.diff", Size: 1}
 	_, err = j.r.DeclareArtifacts(t.Context(), commands.DeclareArtifacts{
 		Meta: systemMeta(j.ws), Job: j.job, Runner: j.runner, Epoch: j.epoch, Files: []events.JobArtifact{file},
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/joblog"
@@ -41,7 +41,7 @@ type Item struct {
 	Epoch  int
 	Seq    int64
 
-	Report  *aggregates.JobReport // of a wire.Event
+	Report  *farm.JobReport // of a wire.Event
 	Accept  bool
 	Decline string // reason of a decline, "" otherwise
 
@@ -332,7 +332,7 @@ func (g *Ingest) succeeded(it *Item, err error) bool {
 	switch {
 	case err == nil:
 		return true
-	case errors.Is(err, aggregates.ErrJobNotOwner) || errors.Is(err, aggregates.ErrNoJob):
+	case errors.Is(err, farm.ErrJobNotOwner) || errors.Is(err, farm.ErrNoJob):
 		it.From.Stop(it.Job, it.Epoch, "not yours")
 	case f != nil && f.Kind == fault.Invalid:
 		it.From.Malformed(fmt.Errorf("%w: %s", wire.ErrFrame, f.DetailText()))

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"slices"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/wire"
 )
@@ -22,8 +22,8 @@ const (
 
 // ReportOf converts a [wire.Event] into a report of its job. One of an unknown kind becomes a report
 // without an event for the log: only its number is stored.
-func ReportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
-	r := &aggregates.JobReport{Epoch: e.Epoch, Seq: e.Seq}
+func ReportOf(e wire.Envelope, b wire.Event) (*farm.JobReport, error) {
+	r := &farm.JobReport{Epoch: e.Epoch, Seq: e.Seq}
 	switch b.Kind {
 	case wire.EventStarted:
 		r.Event = events.JobStarted{}
@@ -45,7 +45,7 @@ func ReportOf(e wire.Envelope, b wire.Event) (*aggregates.JobReport, error) {
 	return r, nil
 }
 
-func finishOf(r *aggregates.JobReport, b wire.Event) error {
+func finishOf(r *farm.JobReport, b wire.Event) error {
 	f := events.JobFinished{
 		Reported: b.Outcome, Reason: b.Reason, ExitCode: b.ExitCode, Signal: b.Signal, SignalReason: b.SignalReason,
 		StartedAt: b.StartedAt.UTC(), FinishedAt: b.FinishedAt.UTC(), CPUMs: b.CPUMs, MaxRSSBytes: b.MaxRSSBytes, Artifacts: b.Artifacts,

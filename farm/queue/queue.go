@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/jobinput"
@@ -105,7 +105,7 @@ func (q Queue) checkSecrets(ctx context.Context, r Request) error {
 		values = append(values, known[at].Value)
 	}
 	size, err := q.SecretBytes(ctx, r.Workspace, values)
-	if err == nil && size > aggregates.MaxSecretBytes {
+	if err == nil && size > farm.MaxSecretBytes {
 		err = fault.Field("secrets", "must total 512 KiB or less")
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/events/store"
@@ -46,7 +46,7 @@ func spec(t *testing.T, change ...func(*events.JobSpec)) events.JobSpec {
 	for _, f := range change {
 		f(&s)
 	}
-	s, err := aggregates.CheckJob(s)
+	s, err := farm.CheckJob(s)
 	require.NoError(t, err)
 	return s
 }

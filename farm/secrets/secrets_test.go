@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/config"
 	"svc/events"
@@ -105,7 +105,7 @@ func TestJobSecrets(t *testing.T) {
 	_, err = acme.Reveal(ctx, here, []string{"NPM_TOKEN"})
 	missing(err, "NPM_TOKEN")
 	_, _, err = acme.commands.RemoveFarmSecret(ctx, commands.RemoveFarmSecret{Meta: acme.by, Name: "NPM_TOKEN"})
-	require.ErrorIs(t, err, aggregates.ErrNoFarmSecret)
+	require.ErrorIs(t, err, farm.ErrNoFarmSecret)
 }
 
 // A job receives values that are replaced while they are looked up. If that goes on, the error does not

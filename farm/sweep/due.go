@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 )
@@ -80,15 +80,15 @@ func (s *sweep) handleDueJob(ctx context.Context, now time.Time, j dueJob) error
 // returnUnanswered returns a job to the queue that its runner did not accept in time.
 func (s *sweep) returnUnanswered(ctx context.Context, j dueJob) error {
 	done, err := s.Commands.DeclineJob(ctx, commands.DeclineJob{
-		Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: aggregates.NoAnswer,
+		Meta: commands.SystemMeta(j.Workspace), Job: j.Job, Runner: *j.Runner, Epoch: j.Epoch, Reason: farm.NoAnswer,
 	})
 	switch {
-	case errors.Is(err, aggregates.ErrJobNotOwner): // it has answered meanwhile, or the job has ended
+	case errors.Is(err, farm.ErrJobNotOwner): // it has answered meanwhile, or the job has ended
 		return nil
 	case err != nil || done.Idle:
 		return err
 	}
-	return s.Decline(ctx, j.Workspace, *j.Runner, aggregates.NoAnswer)
+	return s.Decline(ctx, j.Workspace, *j.Runner, farm.NoAnswer)
 }
 
 // settle seals the logs of a job that has ended, and abandons its artifacts if they were not
@@ -144,8 +144,8 @@ func (s *sweep) wasCut(ctx context.Context, j dueJob, epoch int) (cut, known boo
 
 // digest reads a log from its beginning, page by page, and returns its size, digest and number of
 // chunks.
-func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (aggregates.StoredLog, error) {
-	stored, sum := aggregates.StoredLog{Epoch: epoch}, sha256.New()
+func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (farm.StoredLog, error) {
+	stored, sum := farm.StoredLog{Epoch: epoch}, sha256.New()
 	for {
 		list, err := s.Logs.Read(ctx, j.Workspace, j.Job, epoch, stored.Bytes, digestPage)
 		if err != nil {

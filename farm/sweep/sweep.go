@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/time/rate"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/jobinput"
@@ -212,7 +212,7 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 		done, err := s.Commands.DisconnectRunner(ctx, commands.DisconnectRunner{
 			Meta: commands.SystemMeta(r.Workspace), Runner: r.ID, Reason: events.OfflineDisconnected,
 		})
-		if err != nil && !errors.Is(err, aggregates.ErrNoRunner) {
+		if err != nil && !errors.Is(err, farm.ErrNoRunner) {
 			return err
 		}
 		if !done.Idle {

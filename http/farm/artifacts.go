@@ -13,7 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
@@ -56,8 +56,8 @@ func (s *Server) artifactRoutes() []openapi.Mounted {
 			"may be sent to any replica. A file is there for readers once all of it has come and its digest was checked. A second request for the " +
 			"same job ends the first one.\n\n" + forRunners,
 		Faults: append(commonFaults(), ErrCertificateRequired, errRunnerSuspended, errRunnerRevoked, errRunnerRetired, errWorkspaceGone,
-			aggregates.ErrNoJob,
-			aggregates.ErrJobNotOwner, aggregates.ErrJobNotFinished, aggregates.ErrArtifactsClosed, artifacts.ErrTooLarge,
+			farm.ErrNoJob,
+			farm.ErrJobNotOwner, farm.ErrJobNotFinished, farm.ErrArtifactsClosed, artifacts.ErrTooLarge,
 			errArtifactsFull, errNotMultipart, artifacts.ErrDigest, artifacts.ErrIncomplete, artifacts.ErrStore, commands.ErrOutcomeUnknown),
 		Security: certificateSecurity, Body: describeUpload(), Answer: describeUploaded, AnswerExample: exampleUploaded,
 	}, Handler: openapi.Handle(s.uploadArtifacts)}}
@@ -111,7 +111,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, runner *Runner, 
 	id, err := events.ParseID(job)
 	switch limit := s.ArtifactMaxJobBytes; {
 	case err != nil:
-		return nil, aggregates.ErrNoJob
+		return nil, farm.ErrNoJob
 	case r.ContentLength > limit+uploadFraming:
 		return nil, artifacts.ErrTooLarge.With("limitBytes", limit).With("declaredBytes", r.ContentLength)
 	case s.Artifacts == nil:

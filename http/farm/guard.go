@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -71,7 +71,7 @@ func (s *Server) checkRequest(r *http.Request, maxBody int64) error {
 		return err
 	}
 	if !s.Enabled {
-		return aggregates.ErrFarmOff
+		return farm.ErrFarmOff
 	}
 	return nil
 }

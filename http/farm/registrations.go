@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -36,7 +36,7 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 				"many as the person chose; the same key may ask again until the token expires and gets the same answer. " +
 				"Of requests that make no machine a runner, an address may send 10 a minute, and 10 a minute may show the same token.\n\n" +
 				"For: whoever has the token.",
-			Faults:   append(append(commonFaults(), posted...), aggregates.ErrEnrollmentInvalid, aggregates.ErrEnrollmentUsed),
+			Faults:   append(append(commonFaults(), posted...), farm.ErrEnrollmentInvalid, farm.ErrEnrollmentUsed),
 			Security: []map[string][]string{{}}, // the token is in the body
 			RequestExample: map[string]any{
 				"token": "tok_enr_…", "csr": examplePEM("CERTIFICATE REQUEST"), "name": "builder-1", "labels": []string{"disk=ssd"}, "capacity": 2,
@@ -52,7 +52,7 @@ func (s *Server) registrationRoutes() []openapi.Mounted {
 				"Renew from `renewAfter` on. 429 `renewal_too_early` before a third of the lifetime has passed, and within an hour of a " +
 				"renewal whose certificate was not used. Repeating a request with the same key returns the same certificate. " +
 				"A certificate of a replaced authority can be renewed at any time.\n\n" + forRunners,
-			Faults:         append(append([]*fault.Fault{aggregates.ErrSerialUnknown, aggregates.ErrRenewalEarly}, certified...), posted...),
+			Faults:         append(append([]*fault.Fault{farm.ErrSerialUnknown, farm.ErrRenewalEarly}, certified...), posted...),
 			Security:       certificateSecurity,
 			RequestExample: map[string]any{"csr": examplePEM("CERTIFICATE REQUEST")}, AnswerExample: exampleRegistration,
 		}, Handler: openapi.Handle(s.renew)},
@@ -81,7 +81,7 @@ var certificateSecurity = []map[string][]string{{"runnerCertificate": {}}}
 // commonFaults returns the faults of every route.
 func commonFaults() []*fault.Fault {
 	return []*fault.Fault{
-		aggregates.ErrFarmOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
+		farm.ErrFarmOff, fault.ErrValidation, limit.ErrLimited, fault.ErrInternal, fault.ErrUnavailable, fault.ErrBusy,
 		ErrAuthorityUnavailable,
 	}
 }
@@ -145,7 +145,7 @@ type registrationAnswer struct {
 func (s *Server) register(ctx context.Context, in *registrationRequest) (*registrationAnswer, error) {
 	token, ok := commands.ParseEnrollmentToken(in.Body.Token)
 	if !ok {
-		return nil, aggregates.ErrEnrollmentInvalid
+		return nil, farm.ErrEnrollmentInvalid
 	}
 	workspace, enrollment, err := s.Commands.Enrollment(ctx, token)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	b := in.Body
 	done, err := s.Commands.RegisterRunner(ctx, commands.RegisterRunner{
 		Meta: RunnerOf(ctx).Meta(), Token: token, Authority: authorityEvent(a), Runner: events.NewID(now),
-		Machine: aggregates.Machine{Name: b.Name, Key: request.Hash, Hello: aggregates.Hello{
+		Machine: farm.Machine{Name: b.Name, Key: request.Hash, Hello: farm.Hello{
 			Labels: b.Labels, Capacity: cmp.Or(b.Capacity, 1),
 			Agent: events.Agent{Version: b.Agent.Version, OS: b.Agent.OS, Arch: b.Agent.Arch, Sandboxes: b.Agent.Sandboxes},
 		}},

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/farm/release"
 	"svc/fault"
 	"svc/http/middleware"
@@ -70,7 +70,7 @@ type file struct {
 
 func (s Releases) serve(w http.ResponseWriter, r *http.Request, open func(*http.Request) (file, error)) {
 	if !s.Enabled {
-		reply.Error(w, r, s.Log, aggregates.ErrFarmOff)
+		reply.Error(w, r, s.Log, farm.ErrFarmOff)
 		return
 	}
 	f, err := open(r)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/tidwall/gjson"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
@@ -77,14 +77,14 @@ func (u *upload) abandonment() commands.AbandonArtifacts {
 func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpec) (job events.ID) {
 	t.Helper()
 	job = events.NewID(s.clock.now())
-	spec, err := aggregates.CheckJob(events.JobSpec{
+	spec, err := rules.CheckJob(events.JobSpec{
 		Name: "test", Steps: []events.JobStep{{Name: "test", Run: "go test ./..."}},
 		Artifacts: append(more, events.JobArtifactSpec{Name: "dist", Paths: []string{"**"}}),
 	})
 	require.NoError(t, err)
 	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: first})
 	require.NoError(t, err)
-	_, err = s.a.commands.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: system(s.workspace), Runner: runner, Hello: aggregates.Hello{
+	_, err = s.a.commands.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: system(s.workspace), Runner: runner, Hello: rules.Hello{
 		Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
 	}})
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpe
 func (u *upload) report(t *testing.T, seq int64, e events.Event) {
 	t.Helper()
 	_, err := u.a.commands.ReportJob(t.Context(), commands.ReportJob{
-		Meta: system(u.workspace), Job: u.job, Runner: u.runner, Report: aggregates.JobReport{Epoch: u.epoch, Seq: seq, Event: e},
+		Meta: system(u.workspace), Job: u.job, Runner: u.runner, Report: rules.JobReport{Epoch: u.epoch, Seq: seq, Event: e},
 	})
 	require.NoError(t, err)
 }

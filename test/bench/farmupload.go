@@ -20,7 +20,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"svc/aggregates"
+	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -114,7 +114,7 @@ func (s *suite) newUploader(ctx context.Context, dir string) (*uploader, func(),
 	if err == nil {
 		u.machine = list[0]
 		_, err = u.farm.commands.ConnectRunner(ctx,
-			commands.ConnectRunner{Meta: systemMeta(u.machine.workspace), Runner: u.machine.id, Hello: aggregates.Hello{
+			commands.ConnectRunner{Meta: systemMeta(u.machine.workspace), Runner: u.machine.id, Hello: rules.Hello{
 				Capacity: 1, Agent: events.Agent{Version: "1", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
 			}})
 	}
@@ -166,7 +166,7 @@ func (u *uploader) finishedJob(ctx context.Context) (events.ID, error) {
 	for seq, e := range []events.Event{events.JobStarted{}, events.JobFinished{Reported: "succeeded", Artifacts: 1}} {
 		if err == nil {
 			_, err = u.farm.commands.ReportJob(ctx, commands.ReportJob{
-				Meta: by, Job: id, Runner: u.machine.id, Report: aggregates.JobReport{Epoch: 1, Seq: int64(seq + 1), Event: e},
+				Meta: by, Job: id, Runner: u.machine.id, Report: rules.JobReport{Epoch: 1, Seq: int64(seq + 1), Event: e},
 			})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
@@ -44,7 +44,7 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 	t.Helper()
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
 	v := projections.Jobs{DB: p.asks}
-	spec, err := aggregates.CheckJob(events.JobSpec{
+	spec, err := farm.CheckJob(events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}}, Concurrency: &events.JobConcurrency{Key: newID().String()},
 	})
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -52,9 +52,9 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	}
 	ok(h.MintEnrollment(ctx, mint))
 	agent := events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}
-	hello := aggregates.Hello{Capacity: 2, Agent: agent}
+	hello := farm.Hello{Capacity: 2, Agent: agent}
 	r, err := h.RegisterRunner(ctx, commands.RegisterRunner{
-		Token: mint.Token, Authority: authority, Runner: newID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Token: mint.Token, Authority: authority, Runner: newID(), Machine: farm.Machine{Name: "builder", Hello: hello},
 		Certificate: certificate.NewLeaf(authority.Authority, events.KeyHash{}, epoch.AddDate(0, 0, -3)), // old enough to be renewed
 	})
 	require.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
@@ -60,9 +60,9 @@ func (p *Player) enrolRunner(ctx context.Context, owner commands.Meta) (runner c
 	if _, err := p.Commands.MintEnrollment(ctx, mint); err != nil {
 		return runner, err
 	}
-	hello := aggregates.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}}
+	hello := farm.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}}}
 	r, err := p.Commands.RegisterRunner(ctx, commands.RegisterRunner{
-		Token: mint.Token, Authority: authority, Runner: NewID(), Machine: aggregates.Machine{Name: "builder", Hello: hello},
+		Token: mint.Token, Authority: authority, Runner: NewID(), Machine: farm.Machine{Name: "builder", Hello: hello},
 		Certificate: certificate.NewLeaf(authority.Authority, events.KeyHash{}, Epoch),
 	})
 	if err != nil {
@@ -85,7 +85,7 @@ type jobPlay struct {
 }
 
 func (s *jobPlay) submit() error {
-	spec, err := aggregates.CheckJob(events.JobSpec{
+	spec, err := farm.CheckJob(events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "go test ./...", Env: map[string]string{"A": "Ñandú 🐘"}}},
 		Sandbox:     events.JobSandbox{Kind: "none"},
 		Artifacts:   []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist/**"}}},
@@ -115,7 +115,7 @@ func (s *jobPlay) report(list ...events.Event) error {
 	for _, e := range list {
 		s.seq++
 		_, err := s.Commands.ReportJob(s.ctx, commands.ReportJob{
-			Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Report: aggregates.JobReport{Epoch: s.epoch, Seq: s.seq, Event: e},
+			Meta: s.runner, Job: s.job, Runner: s.runner.Actor.ID, Report: farm.JobReport{Epoch: s.epoch, Seq: s.seq, Event: e},
 		})
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (s *jobPlay) succeed() error {
 		return err
 	}
 	_, err = s.Commands.SealJobLog(s.ctx, commands.SealJobLog{
-		Meta: Meta(s.Workspace, System), Job: s.job, Stored: aggregates.StoredLog{Epoch: s.epoch, SHA256: "00", CutKnown: true},
+		Meta: Meta(s.Workspace, System), Job: s.job, Stored: farm.StoredLog{Epoch: s.epoch, SHA256: "00", CutKnown: true},
 	})
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/fault"
 	"svc/http/limit"
@@ -76,7 +76,7 @@ func (d *Door) admitCaller(w http.ResponseWriter, r *http.Request, row Route) (*
 	case err != nil:
 		return nil, err
 	case row.Farm && !d.FarmOn:
-		return nil, aggregates.ErrFarmOff
+		return nil, farm.ErrFarmOff
 	case c.Token != nil && row.Guard.Scope == "":
 		return nil, d.deny(w, r, row, c, errPrincipalRefused)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -133,7 +134,7 @@ func (r Route) Faults() []*fault.Fault {
 		list = append(list, r.Missing)
 	}
 	if r.Farm {
-		list = append(list, aggregates.ErrFarmOff)
+		list = append(list, farm.ErrFarmOff)
 	}
 	return append(list, r.Refuses...)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -53,7 +53,7 @@ func (s *Server) enrollmentRoutes() door.Section {
 			ID: "getEnrollment", Summary: "Get an enrollment",
 			Text: "Returns an enrollment: `pending` while it can enroll a machine, `used` by as many as it is for, `withdrawn` or `expired`. " +
 				"Live updates report changes.",
-			Refuses:       []*fault.Fault{aggregates.ErrNoEnrollment},
+			Refuses:       []*fault.Fault{farm.ErrNoEnrollment},
 			AnswerExample: newEnrollment(exampleEnrollment),
 		}),
 		door.Command((*EnrollmentPath).withdraw, s.withdrawEnrollment, door.Route{
@@ -61,8 +61,8 @@ func (s *Server) enrollmentRoutes() door.Section {
 			ID: "withdrawEnrollment", Summary: "Withdraw an enrollment",
 			Text: "Invalidates the token at once. Runners that it made remain. 409 `enrollment_used` if it was used as often as it may " +
 				"be; revoke the runners instead.",
-			Missing:       aggregates.ErrNoEnrollment,
-			Refuses:       []*fault.Fault{aggregates.ErrEnrollmentDone},
+			Missing:       farm.ErrNoEnrollment,
+			Refuses:       []*fault.Fault{farm.ErrEnrollmentDone},
 			AnswerExample: newEnrollment(withdrawn),
 		}),
 	}}
@@ -159,12 +159,12 @@ type enrollmentAnswer struct {
 }
 
 func (s *Server) getEnrollment(ctx context.Context, in *EnrollmentPath) (*door.BodyAnswer[enrollment], error) {
-	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoEnrollment, s.enrollment)
+	return door.ShowInPath(ctx, in.ID, farm.ErrNoEnrollment, s.enrollment)
 }
 
 func (s *Server) enrollment(ctx context.Context, id events.ID) (enrollment, error) {
 	n, ok, err := s.Enrollments.Get(ctx, door.CallerOf(ctx).Workspace, id, s.Now())
-	if err := door.CheckFound(ok, err, aggregates.ErrNoEnrollment); err != nil {
+	if err := door.CheckFound(ok, err, farm.ErrNoEnrollment); err != nil {
 		return enrollment{}, err
 	}
 	return door.WithNames(ctx, s.Door, s.enrollmentNow(n), (*enrollment).names)

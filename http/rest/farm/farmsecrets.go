@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -22,7 +22,7 @@ func (s *Server) farmSecretRoutes() door.Section {
 			Method: "GET", Path: "/farm/secrets", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
 			ID: "listFarmSecrets", Summary: "List job secrets",
 			Text: "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
-			AnswerExample: schema.NewList([]projections.FarmSecret{exampleSecret}, 1, schema.Paging{Limit: aggregates.MaxFarmSecrets},
+			AnswerExample: schema.NewList([]projections.FarmSecret{exampleSecret}, 1, schema.Paging{Limit: farm.MaxFarmSecrets},
 				newFarmSecret),
 		}),
 		door.Command((*secretValue).toCommand, s.setFarmSecret, door.Route{
@@ -32,14 +32,14 @@ func (s *Server) farmSecretRoutes() door.Section {
 			Text: "Creates a secret, or replaces its value, its scope or both. Jobs that are assigned to a runner from now on get the new value; " +
 				"one that the scope does not include is refused, or cancelled if it waits. A workspace can " +
 				"have 100 secrets. Values and lines shorter than 6 bytes are not masked in logs.",
-			Refuses:        []*fault.Fault{aggregates.ErrFarmSecretMax, aggregates.ErrNoFarmSecret},
+			Refuses:        []*fault.Fault{farm.ErrFarmSecretMax, farm.ErrNoFarmSecret},
 			RequestExample: schema.Object{"value": "…", "scope": schema.Object{"labels": []string{"pool=release"}}},
 		}),
 		door.Command((*SecretPath).remove, s.removeFarmSecret, door.Route{
 			Method: "DELETE", Path: "/farm/secrets/{name}", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
 			ID: "removeFarmSecret", Summary: "Remove a job secret", Status: http.StatusNoContent,
 			Text:    "Removes a secret. Jobs that name it can no longer run.",
-			Refuses: []*fault.Fault{aggregates.ErrNoFarmSecret},
+			Refuses: []*fault.Fault{farm.ErrNoFarmSecret},
 		}),
 	}}
 }
@@ -86,7 +86,7 @@ func (s *Server) listFarmSecrets(ctx context.Context, _ *struct{}) (*farmSecrets
 	if err != nil {
 		return nil, err
 	}
-	out := &farmSecretsAnswer{schema.NewList(found, len(found), schema.Paging{Limit: aggregates.MaxFarmSecrets}, newFarmSecret)}
+	out := &farmSecretsAnswer{schema.NewList(found, len(found), schema.Paging{Limit: farm.MaxFarmSecrets}, newFarmSecret)}
 	return out, door.AddNames(ctx, s.Door, out.Body.Items, (*farmSecret).names)
 }
 
@@ -125,7 +125,7 @@ const maxSecret = 32 << 10
 // setFarmSecret first stores the value in the vault under a new id, and then appends the event that
 // names the id. So jobs get a value if and only if it is in the log.
 func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set commands.SetFarmSecret) (*schema.Position, error) {
-	if err := aggregates.SecretName.Check("name", in.Name); err != nil {
+	if err := farm.SecretName.Check("name", in.Name); err != nil {
 		return nil, err
 	}
 	switch {

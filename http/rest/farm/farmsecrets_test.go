@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/config"
 	"svc/events"
@@ -66,7 +66,7 @@ func TestFailedRequestsLeaveNoSecretValue(t *testing.T) {
 		"the caller goes away before the event is stored": {commands: failing(context.Canceled)},
 		"the caller goes away while the value is stored":  {commands: w.Commands, leaves: true},
 		"the vault fails after it stored the value":       {commands: w.Commands, vault: errors.New("the connection was lost")},
-		"the command is refused":                          {commands: failing(aggregates.ErrFarmSecretMax)},
+		"the command is refused":                          {commands: failing(farm.ErrFarmSecretMax)},
 		"the log fails":                                   {commands: failing(errors.New("no such column"))},
 		"the log may have it":                             {commands: failing(events.ErrOutcomeUnknown), left: 1},
 	} {

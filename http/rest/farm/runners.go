@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
@@ -35,7 +35,7 @@ func (s *Server) runnerRoutes() door.Section {
 			Method: "GET", Path: "/farm/runners/{id}", Guard: door.AnyMemberOrReadToken, Farm: true,
 			ID: "getRunner", Summary: "Get a runner",
 			Text:          "Returns a runner. A runner of another workspace is not found: 404 `runner_not_found`.",
-			Refuses:       []*fault.Fault{aggregates.ErrNoRunner},
+			Refuses:       []*fault.Fault{farm.ErrNoRunner},
 			AnswerExample: newRunner(ExampleRunner),
 		}),
 		door.Command((*runnerNote).drain, s.drainRunner, door.Route{
@@ -43,8 +43,8 @@ func (s *Server) runnerRoutes() door.Section {
 			ID: "drainRunner", Summary: "Drain a runner",
 			Text: "The runner accepts no new jobs and finishes its current ones. If it is already being drained, only a new note " +
 				"has an effect.",
-			Missing:        aggregates.ErrNoRunner,
-			Refuses:        []*fault.Fault{aggregates.ErrRunnerOver},
+			Missing:        farm.ErrNoRunner,
+			Refuses:        []*fault.Fault{farm.ErrRunnerOver},
 			RequestExample: schema.Object{"note": draining.Note},
 			AnswerExample:  newRunner(draining),
 		}),
@@ -52,15 +52,15 @@ func (s *Server) runnerRoutes() door.Section {
 			Method: "POST", Path: "/farm/runners/{id}/resume", Guard: door.MayDo(events.ManageRunners), Farm: true,
 			ID: "resumeRunner", Summary: "Resume a runner",
 			Text:          "The runner accepts jobs again. No effect if it is not being drained.",
-			Missing:       aggregates.ErrNoRunner,
-			Refuses:       []*fault.Fault{aggregates.ErrRunnerOver},
+			Missing:       farm.ErrNoRunner,
+			Refuses:       []*fault.Fault{farm.ErrRunnerOver},
 			AnswerExample: newRunner(ExampleRunner),
 		}),
 		door.Command((*runnerNote).revoke, s.revokeRunner, door.Route{
 			Method: "POST", Path: "/farm/runners/{id}/revoke", Guard: door.MayDo(events.ManageRunners), Farm: true,
 			ID: "revokeRunner", Summary: "Revoke a runner",
 			Text:           "Permanently ends the runner, its connection and its certificates, at once. Its jobs are reassigned to other runners.",
-			Missing:        aggregates.ErrNoRunner,
+			Missing:        farm.ErrNoRunner,
 			RequestExample: schema.Object{"note": "The machine was sold."},
 			AnswerExample:  newRunner(revoked),
 		}),
@@ -188,11 +188,11 @@ type RunnerPath struct {
 }
 
 func (s *Server) getRunner(ctx context.Context, in *RunnerPath) (*door.BodyAnswer[runner], error) {
-	return door.ShowInPath(ctx, in.ID, aggregates.ErrNoRunner, s.runner)
+	return door.ShowInPath(ctx, in.ID, farm.ErrNoRunner, s.runner)
 }
 
 func (s *Server) runner(ctx context.Context, id events.ID) (runner, error) {
-	r, err := door.Find(ctx, id, aggregates.ErrNoRunner, s.Runners.Get)
+	r, err := door.Find(ctx, id, farm.ErrNoRunner, s.Runners.Get)
 	if err != nil {
 		return runner{}, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
@@ -44,7 +44,7 @@ func (s *Server) artifactRoutes() door.Section {
 			Text: "Lists the files that a job produced, ordered by path. A file is listed once it is uploaded completely and its digest is " +
 				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
 				"Artifacts that were removed because of their age are 410 `artifacts_removed`.",
-			Refuses:       []*fault.Fault{aggregates.ErrNoJob, errArtifactsRemoved},
+			Refuses:       []*fault.Fault{farm.ErrNoJob, errArtifactsRemoved},
 			AnswerExample: schema.NewList([]projections.JobArtifact{exampleArtifact}, 1, schema.ExamplePage, newArtifact),
 		}),
 		door.Query(s.getArtifact, door.Route{
@@ -54,7 +54,7 @@ func (s *Server) artifactRoutes() door.Section {
 			Text: "Returns the content of a file. `ETag` is its SHA-256. Send `Range` to get a part of it, for example to resume a download. " +
 				"The connection is closed if the client reads nothing for 30 seconds, or less than 16 KiB a second for longer.",
 			Refuses: []*fault.Fault{
-				aggregates.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, reply.ErrContentRange, reply.ErrContentChanged,
+				farm.ErrNoJob, errNoArtifact, errArtifactsRemoved, errArtifactStore, reply.ErrContentRange, reply.ErrContentChanged,
 			},
 			OwnSlot: true, Answer: describeArtifact, Responses: map[string]*huma.Response{
 				"206": describePart(binary(), describeArtifactHeaders()),
@@ -94,12 +94,12 @@ type artifactsQuery struct {
 type artifactsAnswer struct{ Body schema.List[artifact] }
 
 func (s *Server) listArtifacts(ctx context.Context, in *artifactsQuery) (*artifactsAnswer, error) {
-	job, err := door.ParseID(in.ID, aggregates.ErrNoJob)
+	job, err := door.ParseID(in.ID, farm.ErrNoJob)
 	if err != nil {
 		return nil, err
 	}
 	found, total, ok, err := s.Artifacts.Page(ctx, door.CallerOf(ctx).Workspace, job, in.Limit, in.Offset)
-	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
+	if err := door.CheckFound(ok, err, farm.ErrNoJob); err != nil {
 		return nil, err
 	}
 	if total == 0 {
@@ -146,7 +146,7 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.Strea
 
 func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *artifactPath) (projections.JobArtifact, error) {
 	var none projections.JobArtifact
-	job, err := door.ParseID(in.ID, aggregates.ErrNoJob)
+	job, err := door.ParseID(in.ID, farm.ErrNoJob)
 	if err != nil {
 		return none, err
 	}
@@ -156,7 +156,7 @@ func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *arti
 	case err != nil:
 		return none, err
 	case !ofJob:
-		return none, aggregates.ErrNoJob
+		return none, farm.ErrNoJob
 	case !ok || malformed != nil:
 		return none, cmp.Or(s.checkKept(ctx, workspace, job), error(errNoArtifact))
 	}

@@ -22,7 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/fault"
@@ -306,10 +306,10 @@ func TestFindArtifact(t *testing.T) {
 		"other job":        {acme, other.String(), file.String(), errNoArtifact},
 		"unknown":          {acme, job.String(), events.NewID(time.Now()).String(), errNoArtifact},
 		"malformed id":     {acme, job.String(), "app.tar", errNoArtifact},
-		"unknown job":      {acme, events.NewID(time.Now()).String(), file.String(), aggregates.ErrNoJob},
-		"foreign artifact": {acme, theirs.String(), foreign.String(), aggregates.ErrNoJob},
-		"foreign caller":   {globex, job.String(), file.String(), aggregates.ErrNoJob},
-		"malformed job id": {acme, "..", file.String(), aggregates.ErrNoJob},
+		"unknown job":      {acme, events.NewID(time.Now()).String(), file.String(), farm.ErrNoJob},
+		"foreign artifact": {acme, theirs.String(), foreign.String(), farm.ErrNoJob},
+		"foreign caller":   {globex, job.String(), file.String(), farm.ErrNoJob},
+		"malformed job id": {acme, "..", file.String(), farm.ErrNoJob},
 	} {
 		found, err := s.findArtifact(t.Context(), c.workspace, &artifactPath{ID: c.job, Artifact: c.file})
 		if c.want == nil {

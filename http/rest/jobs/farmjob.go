@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/farm/wire"
@@ -122,7 +122,7 @@ func newJob(j projections.Job, w jobWait) FarmJob {
 			By: c.By.Name, Reason: c.Reason, At: openapi.FormatTime(c.At), Deadline: formatNonZero(c.Deadline), Forced: c.Forced,
 		}
 		if !c.Deadline.IsZero() {
-			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - aggregates.ForceAfter).Round(time.Second).Seconds()))
+			out.Cancel.Grace = new(int((c.Deadline.Sub(c.At) - farm.ForceAfter).Round(time.Second).Seconds()))
 		}
 	}
 	return out

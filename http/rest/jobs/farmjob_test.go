@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/http/rest/schema"
@@ -44,7 +44,7 @@ func TestCommitOfJob(t *testing.T) {
 // deadline was computed.
 func TestGraceSecondsOfCancelledJob(t *testing.T) {
 	j := exampleQueuedJob()
-	j.Cancel = &projections.JobCancel{At: epoch.Add(400 * time.Microsecond), Deadline: epoch.Add(30*time.Second + aggregates.ForceAfter)}
+	j.Cancel = &projections.JobCancel{At: epoch.Add(400 * time.Microsecond), Deadline: epoch.Add(30*time.Second + farm.ForceAfter)}
 	require.Equal(t, 30, *newJob(j, jobWait{}).Cancel.Grace)
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/farm/joblog"
 	"svc/fault"
 	"svc/http/middleware"
@@ -36,7 +36,7 @@ func (s *Server) jobLogRoutes() door.Section {
 				"secrets masked. Use `from` or a `Range` of bytes to skip what you have. `X-Svc-Log-Complete` says whether the log is " +
 				"final. With `format=ndjson`, each line is an object with its number and the time at which it was written; `q` selects " +
 				"the lines that contain a text. 410 `log_removed` if the log was deleted because of its age.",
-			Refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved, errNoLogRange},
+			Refuses: []*fault.Fault{farm.ErrNoJob, errNoAttempt, errLogRemoved, errNoLogRange},
 			OwnSlot: true, Answer: describeLog, Responses: map[string]*huma.Response{
 				"206": describePart(plainText(), describeLogHeaders()),
 			},
@@ -49,7 +49,7 @@ func (s *Server) jobLogRoutes() door.Section {
 				"final, which ends the stream. For a queued job, the stream waits for it to start. To resume without loss, reconnect with " +
 				"`Last-Event-ID`; an event's id is the attempt and byte that come next. The stream also ends when the caller's rights " +
 				"change, after an hour, or when the service stops. It counts as one of the caller's 12 streams: 429 `rate_limited`.",
-			Refuses: []*fault.Fault{aggregates.ErrNoJob, errNoAttempt, errLogRemoved},
+			Refuses: []*fault.Fault{farm.ErrNoJob, errNoAttempt, errLogRemoved},
 			OwnSlot: true, Answer: describeLogStream,
 		}),
 	}}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/fault"
@@ -189,7 +189,7 @@ func (s *Server) checkReader(ctx context.Context, st *logStream) error {
 // refreshJob finds the followed attempt and, if its log is final, the log's size.
 func (s *Server) refreshJob(ctx context.Context, st *logStream) error {
 	job, ok, err := s.Jobs.Get(ctx, st.caller.Workspace, st.job)
-	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
+	if err := door.CheckFound(ok, err, farm.ErrNoJob); err != nil {
 		return err
 	}
 	st.size = -1

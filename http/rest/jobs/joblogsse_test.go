@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/events/store"
 	"svc/farm/joblog"
@@ -305,7 +306,7 @@ func TestLogStreamEndsWhenRightsChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, text, `event: end`+"\n"+`data: {"attempt":0,"bytes":0,"integrity":"","state":"cancelled"}`, "no runner ever had it")
 	_, err = l.findJob(door.WithCaller(t.Context(), &door.Caller{Workspace: events.NewID(epoch)}), l.job.String())
-	require.ErrorIs(t, err, aggregates.ErrNoJob, "of another workspace")
+	require.ErrorIs(t, err, farm.ErrNoJob, "of another workspace")
 }
 
 // A removed log is an error, not an empty log, both when read and when followed.

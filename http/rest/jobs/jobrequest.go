@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
 	"svc/farm/queue"
@@ -105,7 +105,7 @@ func (in *jobRequest) toCommand(c *door.Caller, _ events.ID) (commands.Deniable,
 		}
 		id, err := events.ParseID(b.JobID)
 		if err != nil {
-			return cancel, cmp.Or(missingJob(b.JobID), error(aggregates.ErrNoJob))
+			return cancel, cmp.Or(missingJob(b.JobID), error(farm.ErrNoJob))
 		}
 		cancel.Job = id
 		return cancel, nil
@@ -121,7 +121,7 @@ func (in *jobRequest) toCommand(c *door.Caller, _ events.ID) (commands.Deniable,
 	if b.IdempotencyKey != "" {
 		submit.Key = "job/" + b.IdempotencyKey
 	}
-	spec, err := aggregates.CheckJob(b.spec())
+	spec, err := farm.CheckJob(b.spec())
 	submit.Spec = spec
 	return submit, err
 }
@@ -200,7 +200,7 @@ func (in *jobRetrial) toCommand(c *door.Caller, id events.ID) (commands.RetryJob
 
 func (s *Server) retryJob(ctx context.Context, _ *jobRetrial, retry commands.RetryJob) (*jobAnswer, error) {
 	retry.Prepare = func(ctx context.Context, spec events.JobSpec) (submit commands.SubmitJob, err error) {
-		if submit.Spec, err = aggregates.CheckJob(spec); err != nil { // the rules may be stricter since
+		if submit.Spec, err = farm.CheckJob(spec); err != nil { // the rules may be stricter since
 			return submit, err
 		}
 		return submit, s.prepareJob(ctx, &submit)

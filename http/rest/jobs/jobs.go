@@ -9,7 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"svc/aggregates"
+	"svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/queue"
 	"svc/fault"
@@ -44,7 +44,7 @@ func (s *Server) jobRoutes() door.Section {
 				"Another cancel with `graceSeconds` can shorten that time but not extend it; 0 kills the job. If the job has already " +
 				"ended, it is unchanged and the status is 200.",
 			Refuses: []*fault.Fault{
-				aggregates.ErrNoJob, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
+				farm.ErrNoJob, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
 			},
 			RequestExample: exampleSubmission(), AnswerExample: jobAnswerBody{newJob(exampleQueuedJob(), jobWait{})},
 			Responses: map[string]*huma.Response{
@@ -59,9 +59,9 @@ func (s *Server) jobRoutes() door.Section {
 				"The rules of submissions apply: a secret or repository that is gone since fails with 422. A repetition with the same " +
 				"`Idempotency-Key` returns 200, the existing job and `Idempotency-Replayed: true`. 409 `farm_job_active` if the " +
 				"job has not ended, 409 `farm_job_of_run` if it belongs to a run.",
-			Missing: aggregates.ErrNoJob,
+			Missing: farm.ErrNoJob,
 			Refuses: []*fault.Fault{
-				aggregates.ErrJobGoesOn, aggregates.ErrJobOfRun, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
+				farm.ErrJobGoesOn, farm.ErrJobOfRun, errKeyConflict, queue.ErrFull, queue.ErrTooLarge, fold.ErrNotCaughtUp,
 			},
 			AnswerExample: exampleRetry(),
 			Responses:     map[string]*huma.Response{"200": jobResponse("The job was already submitted with this key.")},
@@ -78,7 +78,7 @@ func (s *Server) jobRoutes() door.Section {
 			Method: "GET", Path: "/farm/jobs/{id}", Guard: door.AnyMemberOrReadToken, Farm: true,
 			ID: "getJob", Summary: "Get a job",
 			Text:          "Returns a job with its spec, steps and attempts. A job of another workspace is not found: 404 `farm_job_not_found`.",
-			Refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			Refuses:       []*fault.Fault{farm.ErrNoJob},
 			AnswerExample: exampleJobDetail(),
 		}),
 		door.Query(s.listJobEvents, door.Route{
@@ -86,7 +86,7 @@ func (s *Server) jobRoutes() door.Section {
 			ID: "listJobEvents", Summary: "List the events of a job",
 			Text: "Lists the stored events of a job, oldest first. `nextCursor` is always present; use it to get later events, including " +
 				"those that have not happened yet.",
-			Refuses:       []*fault.Fault{aggregates.ErrNoJob},
+			Refuses:       []*fault.Fault{farm.ErrNoJob},
 			AnswerExample: exampleJobEvents(),
 		}),
 	}}
@@ -157,7 +157,7 @@ type jobPath struct {
 
 // findJob returns the job that a path names, in the caller's workspace.
 func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
-	return door.FindInPath(ctx, id, aggregates.ErrNoJob, s.Jobs.Get)
+	return door.FindInPath(ctx, id, farm.ErrNoJob, s.Jobs.Get)
 }
 
 type jobDetailAnswer struct{ Body jobDetail }
@@ -168,7 +168,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 		return nil, err
 	}
 	spec, ok, err := s.Jobs.Spec(ctx, found.Workspace, found.ID)
-	if err := door.CheckFound(ok, err, aggregates.ErrNoJob); err != nil {
+	if err := door.CheckFound(ok, err, farm.ErrNoJob); err != nil {
 		return nil, err
 	}
 	one, err := s.jobNow(ctx, found)
@@ -259,7 +259,7 @@ func exampleSubmission() schema.Object {
 }
 
 func exampleJobSpec() events.JobSpec {
-	spec, err := aggregates.CheckJob(events.JobSpec{
+	spec, err := farm.CheckJob(events.JobSpec{
 		Name: "unit tests", Repo: &events.JobRepo{ID: schema.ExampleRepo.ID, Name: schema.ExampleRepo.Name, Commit: schema.ExampleHead},
 		Steps:    []events.JobStep{{Name: "test", Run: "go test ./...", Env: map[string]string{"CI": "true"}}},
 		Requires: events.JobRequires{Labels: []string{"os=linux"}}, Sandbox: events.JobSandbox{MemoryMiB: 4096},

@@ -1,4 +1,4 @@
-package aggregates
+package farm
 
 import (
 	"slices"
