@@ -72,7 +72,6 @@ var acrossWorkspaces = []exception{
 	{part: "from logs l left join (select workspace_id, min(seq) as seq", reason: "a follower's: finds the logs that have grown"},
 	{part: "offset 0 for update skip locked) c", reason: "a follower's: checkpoints of several logs"},
 	{part: "insert into checkpoints (workspace_id, view, seq) select", reason: "a follower's: checkpoints of several logs"},
-	{part: "as k (workspace_id) cross join lateral ( select from", reason: "a follower's: looks for rows of logs that it begins"},
 	{part: "update checkpoints c set seq = m.seq from unnest", reason: "a follower's: checkpoints of several logs"},
 	{part: "and e.seq = k.seq and e.id = k.id offset 0) e", reason: "a follower's: events that it has read of several logs"},
 	{part: "as p (log, behind, ord) cross join lateral", reason: "a follower's: reads on in several logs"},
