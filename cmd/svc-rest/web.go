@@ -76,14 +76,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	store := &sessions.Store{
 		DB: db, Secret: []byte(cfg.AuthSecret.Reveal()), Secure: cfg.AuthURL.URL().Scheme == "https", Now: time.Now, Log: log,
 	}
-	primary := rest.Primary{
-		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
-		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
-		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
-		Jobs: projections.Jobs{DB: db}, BuildFarm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
-		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: f.views,
-	}
+	primary := primary(p.db, f.views)
 	machines, err := newFarm(cfg, p, perCaller, m, log)
 	if err != nil {
 		return nil, nil, err
@@ -171,6 +164,19 @@ func redirectToApp(origin string, log *slog.Logger) http.Handler {
 		Method: http.MethodGet, Path: "/", Handler: http.RedirectHandler(origin+"/w", http.StatusTemporaryRedirect),
 	})
 	return routes
+}
+
+// primary returns the views that are read from the database itself.
+func primary(of database, follower *fold.Follower) rest.Primary {
+	db := of.Pool
+	return rest.Primary{
+		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
+		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
+		Jobs: projections.Jobs{DB: db}, BuildFarm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
+		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: follower,
+	}
 }
 
 // lists returns the views for lists, which may be read from a read replica.
