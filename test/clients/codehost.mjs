@@ -134,24 +134,10 @@ try {
 
   await call("GET", "/user", {}, 200);
   await call("GET", "/user", {}, 401, undefined, { authorization: "Bearer wrong" });
-  await call("GET", "/rate_limit", {}, 200);
   await call("GET", repo, web, 200);
   await call("GET", repo, { owner: "acme", repo: "none" }, 404);
-  await call("GET", repo + "/branches", web, 200);
-  await call("GET", repo + "/branches/{branch}", { ...web, branch: "main" }, 200);
-  await call("GET", repo + "/branches/{branch}", { ...web, branch: "none" }, 404);
-  await call("GET", repo + "/branches/{branch}/protection", { ...web, branch: "main" }, 404);
   await call("GET", repo + "/rules/branches/{branch}", { ...web, branch: "main" }, 200);
-  await call("GET", repo + "/collaborators/{username}/permission", { ...web, username: "ada" }, 200);
-  const main = (await call("GET", repo + "/git/ref/{ref}", { ...web, ref: "heads/main" }, 200)).object.sha;
-  await call("GET", repo + "/git/ref/{ref}", { ...web, ref: "heads/none" }, 404);
-  await call("POST", repo + "/git/refs", web, 201, { ref: "refs/heads/made", sha: main });
-  await call("POST", repo + "/git/refs", web, 422, { ref: "refs/heads/made", sha: main });
-  await call("DELETE", repo + "/git/refs/{ref}", { ...web, ref: "heads/made" }, 204);
-  await call("DELETE", repo + "/git/refs/{ref}", { ...web, ref: "heads/made" }, 422);
-  await call("GET", repo + "/commits", web, 200);
-  await call("GET", repo + "/commits/{ref}", { ...web, ref: main }, 200);
-  await call("GET", repo + "/commits/{ref}", { ...web, ref: "0".repeat(40) }, 422);
+  const main = git("rev-parse", "origin/main");
 
   await call("GET", repo + "/issues", { ...web, state: "all" }, 200);
   const issue = (await call("POST", repo + "/issues", web, 201, { title: "A title", body: "A body", labels: ["bug"] })).number;
@@ -166,8 +152,6 @@ try {
   await call("GET", repo + "/issues/{issue_number}/comments", { ...web, issue_number: issue }, 200);
   await call("GET", repo + "/issues/comments/{comment_id}", { ...web, comment_id: comment }, 200);
   await call("PATCH", repo + "/issues/comments/{comment_id}", { ...web, comment_id: comment }, 200, { body: "Another" });
-  await call("GET", "/search/issues", { q: "repo:acme/web is:issue is:open" }, 200);
-  await call("GET", "/search/issues", { q: "repo:acme/none" }, 422);
 
   const head = push("run/1", "README.md", "# web\n\nChanged.\n");
   const pull = (await call("POST", repo + "/pulls", web, 201, { title: "Change", head: "run/1", base: "main", body: "Closes #2001" })).number;
@@ -178,23 +162,15 @@ try {
   await call("GET", repo + "/pulls/{pull_number}", one, 200);
   await call("GET", repo + "/pulls/{pull_number}", { ...web, pull_number: 1 }, 404);
   await call("PATCH", repo + "/pulls/{pull_number}", one, 200, { title: "Another title" });
-  await call("GET", repo + "/pulls/{pull_number}/files", one, 200);
-  await call("GET", repo + "/pulls/{pull_number}/commits", one, 200);
   await call("GET", repo + "/issues", web, 200); // with a pull request
-  await call("GET", repo + "/pulls/{pull_number}/merge", one, 404);
   await call("POST", repo + "/statuses/{sha}", { ...web, sha: head }, 201, { state: "success", context: "svc", target_url: url });
-  await call("GET", repo + "/commits/{ref}/status", { ...web, ref: head }, 200);
   await call("GET", repo + "/commits/{ref}/statuses", { ...web, ref: head }, 200);
-  await call("GET", repo + "/commits/{ref}/check-runs", { ...web, ref: head }, 200);
   await call("PUT", repo + "/pulls/{pull_number}/merge", one, 409, { sha: main });
   await call("PUT", repo + "/pulls/{pull_number}/merge", one, 403, { sha: head }, { authorization: "Bearer " + reader });
   await call("PUT", repo + "/pulls/{pull_number}/merge", one, 200, { sha: head, merge_method: "squash" });
   await call("PUT", repo + "/pulls/{pull_number}/merge", one, 405, { sha: head });
-  await call("GET", repo + "/pulls/{pull_number}/merge", one, 204);
   await call("GET", repo + "/pulls/{pull_number}", one, 200);
 
-  await call("PATCH", repo, web, 200, { name: "renamed" });
-  await call("GET", repo, web, 301);
   await call("POST", "/orgs/{org}/repos", { org: "acme" }, 201, { name: "fresh", private: true });
   assert.deepEqual(wrong, []);
 } finally {
