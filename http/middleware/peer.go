@@ -30,8 +30,10 @@ func Address(r *http.Request) string {
 // which logs the address.
 func Forwarded(trusted func(netip.Addr) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if address, ok := forwardedAddress(r, trusted); ok {
-			r = r.WithContext(context.WithValue(r.Context(), addressKey{}, address))
+		if r.Header["X-Forwarded-For"] != nil {
+			if address, ok := forwardedAddress(r, trusted); ok {
+				r = r.WithContext(context.WithValue(r.Context(), addressKey{}, address))
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
