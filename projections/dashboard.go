@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
+	"svc/projections/query"
 )
 
 // Dashboard answers what is going on in a workspace, from its runs and its build farm.
@@ -70,7 +71,7 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 	})
 	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(o.Slots.scanTargets()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
-		counts, _, err := optional[JobCounts](rows, "counts of jobs")
+		counts, _, err := query.Optional[JobCounts](rows, "counts of jobs")
 		o.Queued = counts.Queued
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"svc/events"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Decisions is the view of the questions that runs ask people. It is followed.
@@ -71,7 +72,7 @@ func (v Decisions) Get(ctx context.Context, workspace, id events.ID) (d Decision
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, decision_id, run_id, kind, question, head, status, raised_at, closed_at, action
 		from decisions where workspace_id = $1 and decision_id = $2`, workspace, id)
-	return optional[Decision](rows, "decision "+id.String())
+	return query.Optional[Decision](rows, "decision "+id.String())
 }
 
 // A Waiting is an open decision with the run that waits for it.

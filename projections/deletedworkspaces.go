@@ -9,6 +9,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // A DeletedWorkspace is a workspace that was deleted and is not purged yet.
@@ -60,7 +61,7 @@ func (v Workspaces) Restorable(ctx context.Context, user events.ID, limit int) (
 func (v Workspaces) GetDeleted(ctx context.Context, id events.ID) (w DeletedWorkspace, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
 		select workspace_id, name, slug, deleted_at, deleted_by, purge_at, purging from deleted_workspaces where workspace_id = $1`, id)
-	return optional[DeletedWorkspace](rows, "deleted workspace "+id.String())
+	return query.Optional[DeletedWorkspace](rows, "deleted workspace "+id.String())
 }
 
 // DeletedMembership returns the user's membership in a deleted workspace that can be restored. ok is false if there is none.
@@ -69,5 +70,5 @@ func (v Workspaces) DeletedMembership(ctx context.Context, workspace, user event
 		select m.workspace_id, m.user_id, d.slug, m.member_id, m.role, m.approve_loops
 		from deleted_workspaces d join members m on m.workspace_id = $1 and m.user_id = $2
 		where d.workspace_id = $1 and not d.purging`, workspace, user)
-	return optional[Membership](rows, "deleted workspace "+workspace.String())
+	return query.Optional[Membership](rows, "deleted workspace "+workspace.String())
 }

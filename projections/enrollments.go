@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Enrollments is the view of the tokens by which machines enroll as runners. It is inline.
@@ -145,5 +146,5 @@ func (v Enrollments) Pending(
 // Get returns one enrollment of a workspace with its status at a time. ok is false if there is none.
 func (v Enrollments) Get(ctx context.Context, workspace, id events.ID, at time.Time) (n Enrollment, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectEnrollments+`and n.enrollment_id = $3`, workspace, at, id)
-	return optional[Enrollment](rows, "enrollment "+id.String())
+	return query.Optional[Enrollment](rows, "enrollment "+id.String())
 }

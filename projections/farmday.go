@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/projections/query"
 )
 
 // BuildFarm summarizes the build farm of a workspace.
@@ -52,7 +53,7 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 	b := &pgx.Batch{}
 	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(f.Slots.scanTargets()...) })
 	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
-		counts, _, err := optional[JobCounts](rows, "counts of jobs")
+		counts, _, err := query.Optional[JobCounts](rows, "counts of jobs")
 		f.Queued = counts.Queued
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Invitations is the view of all invitations. It is inline.
@@ -133,13 +134,13 @@ func (v Invitations) ForAddresses(ctx context.Context, addresses []string, at ti
 // ForAddress returns a workspace's pending invitation to an address. ok is false if there is none.
 func (v Invitations) ForAddress(ctx context.Context, workspace events.ID, address string) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.email = $2 and i.status = 'pending'`, workspace, address)
-	return optional[Invitation](rows, "invitation to "+workspace.String())
+	return query.Optional[Invitation](rows, "invitation to "+workspace.String())
 }
 
 // Get returns one invitation of a workspace. ok is false if there is none.
 func (v Invitations) Get(ctx context.Context, workspace, id events.ID) (i Invitation, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectInvitations+`where i.workspace_id = $1 and i.invitation_id = $2`, workspace, id)
-	return optional[Invitation](rows, "invitation "+id.String())
+	return query.Optional[Invitation](rows, "invitation "+id.String())
 }
 
 func (v Invitations) list(ctx context.Context, where string, args ...any) ([]Invitation, error) {

@@ -9,6 +9,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/fault"
+	"svc/projections/query"
 )
 
 // A JobQuery asks for a page of a workspace's jobs: all of them, those that are queued or held by
@@ -59,9 +60,9 @@ func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err 
 // pageOfMatches is [Jobs.Page] for a search.
 func (v Jobs) pageOfMatches(ctx context.Context, q JobQuery) (list []Job, total int, err error) {
 	from, order, args := q.searched()
-	ids, err := matchingIDs(ctx, v.DB, q.Q, false, args, `select job_id, '', name || ' ' || repo_name`+from+` order by `+order)
-	if page := pageOf(ids, q.Limit, q.Offset); err == nil && len(page) > 0 {
-		rows, _ := v.DB.Query(ctx, rowsInOrder(jobColumns, "jobs", "job_id"), q.Workspace, page)
+	ids, err := query.MatchingIDs(ctx, v.DB, q.Q, false, args, `select job_id, '', name || ' ' || repo_name`+from+` order by `+order)
+	if page := query.PageOf(ids, q.Limit, q.Offset); err == nil && len(page) > 0 {
+		rows, _ := v.DB.Query(ctx, query.RowsInOrder(jobColumns, "jobs", "job_id"), q.Workspace, page)
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 	}
 	if err != nil {
@@ -144,7 +145,7 @@ func (q JobQuery) sql() (counts, page string, args []any) {
 // Get returns a job of a workspace. ok is false if there is none.
 func (v Jobs) Get(ctx context.Context, workspace, id events.ID) (job Job, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select `+jobColumns+` from jobs where workspace_id = $1 and job_id = $2`, workspace, id)
-	return optional[Job](rows, "job "+id.String())
+	return query.Optional[Job](rows, "job "+id.String())
 }
 
 // ByIDs returns the jobs of a workspace with the given ids.

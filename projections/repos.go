@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Repos is the view of the repositories that were ever connected. It is followed: who may do what with a repository
@@ -148,7 +149,7 @@ func (v Repos) Get(ctx context.Context, workspace, id events.ID) (repo Repo, ok 
 		select workspace_id, repo_id, name, kind, api_url, web_url, clone_url, host_id, has_credential, has_read_credential, settings,
 			status, pause_code, pause_reason, paused_by, paused_at, ok, checks, checked_at, connected_by, connected_at
 		from repos where workspace_id = $1 and repo_id = $2`, workspace, id)
-	return optional[Repo](rows, "repository "+id.String())
+	return query.Optional[Repo](rows, "repository "+id.String())
 }
 
 // Count returns how many repositories of a workspace are connected.

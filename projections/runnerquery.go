@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/input"
+	"svc/projections/query"
 )
 
 // A Runner is a build machine as people see it.
@@ -143,24 +144,24 @@ func (v Runners) Page(
 
 // SearchByName returns up to limit runners with a text in their name, with their states at a time. It
 // searches the first 1,000 in the order of [Runners.Page].
-func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int, at time.Time) ([]Named, error) {
+func (v Runners) SearchByName(ctx context.Context, workspace events.ID, text string, limit int, at time.Time) ([]query.Named, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select runner_id, name, case when state = 'enrolled' and enrolled_at <= $2 then 'offline' else state end
 		from runners where workspace_id = $1 order by state in `+endedStates+`, name, runner_id limit 1000`,
 		workspace, at.Add(-connectLimit))
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[query.Named])
 	if err != nil {
 		return nil, fmt.Errorf("search runners of %s: %w", workspace, err)
 	}
 	part := input.SearchText(text)
-	list = slices.DeleteFunc(list, func(n Named) bool { return !strings.Contains(input.SearchText(n.Name), part) })
-	return pageOf(list, limit, 0), nil
+	list = slices.DeleteFunc(list, func(n query.Named) bool { return !strings.Contains(input.SearchText(n.Name), part) })
+	return query.PageOf(list, limit, 0), nil
 }
 
 // Get returns one runner of a workspace. ok is false if there is none.
 func (v Runners) Get(ctx context.Context, workspace, id events.ID) (r Runner, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectRunners+`and r.runner_id = $2`, workspace, id)
-	return optional[Runner](rows, "runner "+id.String())
+	return query.Optional[Runner](rows, "runner "+id.String())
 }
 
 // RunnerSlots is the capacity of a workspace's connected runners.

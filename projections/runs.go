@@ -12,6 +12,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Runs is the view of all runs. It is followed.
@@ -226,9 +227,9 @@ func (q RunQuery) where() (where, order string, args []any) {
 func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total int, err error) {
 	where, order, args := q.where()
 	texts := fmt.Sprintf(`%s%s order by %s limit %d`, selectRunTexts, where, order, maxRunsSearched)
-	ids, err := matchingIDs(ctx, v.DB, q.Q, false, args, texts)
+	ids, err := query.MatchingIDs(ctx, v.DB, q.Q, false, args, texts)
 	if err == nil {
-		list, err = v.inOrder(ctx, q.Workspace, pageOf(ids, q.Limit, q.Offset))
+		list, err = v.inOrder(ctx, q.Workspace, query.PageOf(ids, q.Limit, q.Offset))
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("search runs of %s: %w", q.Workspace, err)
@@ -242,16 +243,16 @@ const (
 	terminalOrder = `finished_at desc, run_id desc`
 )
 
-// selectRunTexts begins the queries of runs for matchingIDs.
+// selectRunTexts begins the queries of runs for [query.MatchingIDs].
 const selectRunTexts = `
 	select run_id, issue_number::text, issue_title || ' ' || repo_name || ' ' || branch || coalesce(' #' || pr_number, '')`
 
 // Search returns up to limit runs of both lists that match a search: first those whose issue number
 // is the text, then active ones.
 func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limit int) (list []Run, err error) {
-	ids, err := matchingIDs(ctx, v.DB, text, true, []any{workspace}, selectActiveTexts, selectTerminalTexts)
+	ids, err := query.MatchingIDs(ctx, v.DB, text, true, []any{workspace}, selectActiveTexts, selectTerminalTexts)
 	if err == nil {
-		list, err = v.inOrder(ctx, workspace, pageOf(ids, limit, 0))
+		list, err = v.inOrder(ctx, workspace, query.PageOf(ids, limit, 0))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("search runs of %s: %w", workspace, err)
@@ -271,7 +272,7 @@ func (v Runs) inOrder(ctx context.Context, workspace events.ID, ids []events.ID)
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	rows, _ := v.DB.Query(ctx, rowsInOrder(runColumns, "runs", "run_id"), workspace, ids)
+	rows, _ := v.DB.Query(ctx, query.RowsInOrder(runColumns, "runs", "run_id"), workspace, ids)
 	return pgx.CollectRows(rows, scanRun)
 }
 
@@ -294,7 +295,7 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 	rows, _ := v.DB.Query(ctx, `
 		select `+runColumns+`, tidied, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs
 		where workspace_id = $1 and run_id = $2`, workspace, id)
-	return optional[Run](rows, "run "+id.String())
+	return query.Optional[Run](rows, "run "+id.String())
 }
 
 // ActiveOf returns the active runs of issues of a repository.

@@ -13,6 +13,7 @@ import (
 	"svc/fault"
 	"svc/input"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // ServiceAccounts is the view of service accounts and their tokens. It is inline, so that a rotated
@@ -171,20 +172,14 @@ func (v ServiceAccounts) Page(ctx context.Context, workspace events.ID, limit, o
 	return list, total, fault.Wrap(err, "count service accounts of %s", workspace)
 }
 
-// A Named is the result of a search by name.
-type Named struct {
-	ID          events.ID
-	Name, State string
-}
-
 // SearchByName returns up to limit service accounts with a text in their name, active ones first, by
 // name. It searches the newest 1,000 of the workspace.
-func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, text string, limit int) ([]Named, error) {
+func (v ServiceAccounts) SearchByName(ctx context.Context, workspace events.ID, text string, limit int) ([]query.Named, error) {
 	rows, _ := v.DB.Query(ctx, `
 		select account_id, name, status from (
 			select account_id, name, status from service_accounts where workspace_id = $1 order by account_id desc limit 1000) a
 		where strpos(name, $2) > 0 order by status, name, account_id limit $3`, workspace, input.SearchText(text), limit)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[query.Named])
 	return list, fault.Wrap(err, "search service accounts of %s", workspace)
 }
 
@@ -212,5 +207,5 @@ func (v ServiceAccounts) Issuer(ctx context.Context, workspace, account events.I
 // Get returns one service account of a workspace. ok is false if there is none.
 func (v ServiceAccounts) Get(ctx context.Context, workspace, account events.ID) (a ServiceAccount, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, selectAccounts+`and a.account_id = $2`, workspace, account)
-	return optional[ServiceAccount](rows, "service account "+account.String())
+	return query.Optional[ServiceAccount](rows, "service account "+account.String())
 }

@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/fold"
+	"svc/projections/query"
 )
 
 // Workspaces is the view of all workspaces. It is inline.
@@ -55,7 +56,7 @@ var workspaces = &fold.Table[events.ID, Workspace]{
 // Get returns a workspace by its id. ok is false if there is none.
 func (v Workspaces) Get(ctx context.Context, id events.ID) (w Workspace, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `select workspace_id, name, slug, created_at from workspaces where workspace_id = $1`, id)
-	return optional[Workspace](rows, "workspace "+id.String())
+	return query.Optional[Workspace](rows, "workspace "+id.String())
 }
 
 // A Visit is a workspace with somebody's role in it, as of event Head of its log.
@@ -74,7 +75,7 @@ func (v Workspaces) Visit(ctx context.Context, id, user events.ID) (found Visit,
 		join logs l on l.workspace_id = $1
 		join members m on m.workspace_id = $1 and m.user_id = $2
 		where w.workspace_id = $1`, id, user)
-	return optional[Visit](rows, "workspace "+id.String())
+	return query.Optional[Visit](rows, "workspace "+id.String())
 }
 
 // maxPositionLag bounds how far a position may lie behind the head, because a client that follows from
@@ -130,16 +131,4 @@ func getOne[K comparable, V any](ctx context.Context, ask func(context.Context, 
 	found, err := ask(ctx, []K{key})
 	v, ok = found[key]
 	return v, ok, err
-}
-
-// optional reads at most one row. ok is false if there is none.
-func optional[T any](rows pgx.Rows, what string) (row T, ok bool, err error) {
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[T])
-	if err != nil {
-		return row, false, fmt.Errorf("read %s: %w", what, err)
-	}
-	if len(list) == 0 {
-		return row, false, nil
-	}
-	return list[0], true, nil
 }

@@ -27,6 +27,7 @@ import (
 	"svc/projections"
 	"svc/projections/auditlog"
 	"svc/projections/fold"
+	"svc/projections/query"
 	"svc/proof"
 	"svc/sessions"
 )
@@ -241,7 +242,7 @@ func (p *process) askMembers(t *testing.T) {
 	require.Len(t, found, 1)
 	_, _, err = accounts.Page(ctx, p.acme, 25, 0)
 	require.NoError(t, err)
-	done[[]projections.Named](t)(accounts.SearchByName(ctx, p.acme, "robot", 5))
+	done[[]query.Named](t)(accounts.SearchByName(ctx, p.acme, "robot", 5))
 	done[events.ID](t)(accounts.Issuer(ctx, p.acme, p.account))
 	_, ok, err = accounts.Get(ctx, p.acme, p.account)
 	require.True(t, ok, err)

@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/projections"
+	"svc/projections/query"
 )
 
 // runnerRows are 20,000 runners of acme, of which 1,000 are connected, 1,000 away and the others over, as many used
@@ -93,7 +94,7 @@ func (p *process) askRunners(t *testing.T) {
 	}
 	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
 	require.True(t, ok, err)
-	done[[]projections.Named](t)(v.SearchByName(ctx, p.acme, "builder-7", 5, epoch))
+	done[[]query.Named](t)(v.SearchByName(ctx, p.acme, "builder-7", 5, epoch))
 	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
 	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)

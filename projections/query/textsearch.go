@@ -1,4 +1,4 @@
-package projections
+package query
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 	"svc/input"
 )
 
-// matchingIDs returns the ids of the rows of queries, in their order, that a search finds: those whose
+// MatchingIDs returns the ids of the rows of queries, in their order, that a search finds: those whose
 // text contains it in the form of [input.SearchText], and those of which it is the number, which are
 // moved to the front if numberFirst is set. Each query selects an id, a number and a text. Texts are
 // compared here, since what PostgreSQL knows of letters depends on the locale of the database.
-func matchingIDs(
+func MatchingIDs(
 	ctx context.Context, db *pgxpool.Pool, search string, numberFirst bool, args []any, queries ...string,
 ) (ids []events.ID, err error) {
 	var id events.ID
@@ -41,17 +41,17 @@ func matchingIDs(
 	return append(first, ids...), err
 }
 
-// rowsInOrder returns a query of columns of rows of a workspace, parameter 1, in the order of their ids,
+// RowsInOrder returns a query of columns of rows of a workspace, parameter 1, in the order of their ids,
 // parameter 2.
-func rowsInOrder(columns, table, key string) string {
+func RowsInOrder(columns, table, key string) string {
 	return fmt.Sprintf(`
 		select r.* from unnest((select $2::uuid[])) with ordinality as k (id, n)
 		cross join lateral (select %s from %s where workspace_id = $1 and %s = k.id offset 0) r
 		order by k.n`, columns, table, key)
 }
 
-// pageOf returns the part of a list on a page.
-func pageOf[T any](list []T, limit, offset int) []T {
+// PageOf returns the part of a list on a page.
+func PageOf[T any](list []T, limit, offset int) []T {
 	list = list[min(offset, len(list)):]
 	return list[:min(limit, len(list))]
 }
