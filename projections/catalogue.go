@@ -2,30 +2,33 @@
 //
 // Each view has a file with its row type, the kinds of events it folds, and its fold function. Where
 // these or its queries are long, they have files of their own, such as memberquery.go. Small views
-// that belong together share a file. Package auditlog has the view of the audit log. Package fold
+// that belong together share a file. Packages auditlog and farmviews have some of them. Package fold
 // maintains views. They decide nothing, and dropping one loses nothing: package rebuild rebuilds it.
 //
 // To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections
 
 import (
+	"slices"
 	"strings"
 
 	"svc/events/store"
 	"svc/projections/auditlog"
+	"svc/projections/farmviews"
 	"svc/projections/fold"
 )
 
 // All returns every view, in the order in which they are rebuilt. Views that decisions about rights
 // or uniqueness read are inline.
 func All() []fold.View {
-	return []fold.View{
-		users, accounts, workspaces, deletedWorkspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
-		runs, runCounts, decisions, outcomes, auditlog.View,
-		authorities, enrollments, enrollmentCounts, runners, runnerCounts,
-		jobs, jobSpecs, jobArtifacts, jobCounts, farmSecrets, repos,
-		globalKeys, uniqueKeys,
-	}
+	return slices.Concat(
+		[]fold.View{
+			users, accounts, workspaces, deletedWorkspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
+			runs, runCounts, decisions, outcomes, auditlog.View,
+		},
+		farmviews.All(),
+		[]fold.View{repos, globalKeys, uniqueKeys},
+	)
 }
 
 // Followed returns the views that a [fold.Follower] maintains.

@@ -10,7 +10,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
-	"svc/projections/query"
+	"svc/projections/farmviews"
 )
 
 // Dashboard answers what is going on in a workspace, from its runs and its build farm.
@@ -49,7 +49,7 @@ type Overview struct {
 	Stages   Stages        // of active runs
 	Waiting  WaitingCounts // open decisions
 	Recent   []Run         // most recently updated runs, newest first
-	Slots    RunnerSlots
+	Slots    farmviews.RunnerSlots
 	Queued   int // jobs that wait for a runner
 }
 
@@ -69,12 +69,7 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 		o.Recent, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(o.Slots.scanTargets()...) })
-	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
-		counts, _, err := query.Optional[JobCounts](rows, "counts of jobs")
-		o.Queued = counts.Queued
-		return err
-	})
+	farmviews.QueueCounts(b, workspace, &o.Slots, &o.Queued)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
 		return o, fmt.Errorf("read dashboard of %s: %w", workspace, err)
 	}

@@ -2,10 +2,8 @@ package projections_test
 
 import (
 	"io"
-	"os"
 	"slices"
 	"testing"
-	"testing/fstest"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -18,22 +16,6 @@ import (
 	"svc/test/world"
 )
 
-// migrationsBefore returns the migrations before the one called first.
-func migrationsBefore(t *testing.T, first string) migrations.Set {
-	t.Helper()
-	files := fstest.MapFS{}
-	list, err := os.ReadDir("../migrations")
-	require.NoError(t, err)
-	for _, f := range list {
-		if f.Name() < first {
-			text, err := os.ReadFile("../migrations/" + f.Name())
-			require.NoError(t, err)
-			files[f.Name()] = &fstest.MapFile{Data: text}
-		}
-	}
-	return migrations.Set{Files: files}
-}
-
 // The migration makes rows of an older build equal to the log.
 func TestMigratedMembersEqualTheLog(t *testing.T) {
 	t.Parallel()
@@ -41,7 +23,7 @@ func TestMigratedMembersEqualTheLog(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	require.NoError(t, migrationsBefore(t, "0035").Migrate(t.Context(), conn, io.Discard))
+	require.NoError(t, pgtest.MigrationsBefore(t, "../migrations", "0035").Migrate(t.Context(), conn, io.Discard))
 
 	db := world.Connect(t, url)
 	workspace := world.NewID()

@@ -19,6 +19,7 @@ import (
 	"svc/farm/certificate"
 	"svc/farm/secrets"
 	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/proof"
 	"svc/vault"
 )
@@ -335,7 +336,7 @@ func TestReplaceKeyDropsOtherSealedData(t *testing.T) {
 	values, err := jobs.Reveal(t.Context(), r.good, []string{kept})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{kept: "a value"}, values)
-	listed, err := projections.FarmSecrets{DB: r.db}.List(t.Context(), r.good)
+	listed, err := farmviews.FarmSecrets{DB: r.db}.List(t.Context(), r.good)
 	require.NoError(t, err)
 	require.Len(t, listed, 2, "people see what to set again")
 	require.Zero(t, r.count(t, `select count(*) from snapshots`), "made anew from the log")

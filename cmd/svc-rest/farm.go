@@ -21,7 +21,7 @@ import (
 	restfarm "svc/http/rest/farm"
 	"svc/http/rest/jobs"
 	"svc/metrics"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/vault"
 )
 
@@ -41,7 +41,7 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 	m.Limit("enrollment", perAddress.Refused)
 	m.Limit("enrollment_token", perToken.Refused)
 	c := farm.Config{
-		Enabled: cfg.farmOn(), Commands: p.commands, Runners: projections.Runners{DB: p.db.Pool},
+		Enabled: cfg.farmOn(), Commands: p.commands, Runners: farmviews.Runners{DB: p.db.Pool},
 		Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher,
 		Limit: perCaller, EnrollmentLimit: perAddress, TokenEnrollmentLimit: perToken,
 		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes, ArtifactLimit: p.volumes.artifacts,

@@ -23,7 +23,7 @@ import (
 	"svc/loop"
 	"svc/metrics"
 	"svc/migrations"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/proof"
 	"svc/sessions"
 	"svc/vault"
@@ -121,7 +121,7 @@ func (p parts) start(ctx context.Context, run func(func(context.Context)), busUR
 	})
 	if p.artifacts != nil {
 		run(artifacts.Sweeper{
-			Store: p.artifacts, Abandoned: projections.AbandonedArtifacts{DB: p.db.Pool, Log: p.log.Store}.Stored, Log: log,
+			Store: p.artifacts, Abandoned: farmviews.AbandonedArtifacts{DB: p.db.Pool, Log: p.log.Store}.Stored, Log: log,
 			Leads: func() bool { return p.elections.Leads(sweep.Leadership) },
 		}.Run)
 	}

@@ -31,6 +31,7 @@ import (
 	"svc/migrations"
 	"svc/projections"
 	"svc/projections/auditlog"
+	"svc/projections/farmviews"
 	"svc/projections/fold"
 	"svc/sessions"
 	"svc/vault"
@@ -120,7 +121,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 // queue returns the queue of the build farm, for routes and for the loop.
 func (p parts) queue() queue.Queue {
 	return queue.Queue{
-		Commands: p.commands, Jobs: projections.Jobs{DB: p.db.Pool}, Secrets: projections.FarmSecrets{DB: p.db.Pool},
+		Commands: p.commands, Jobs: farmviews.Jobs{DB: p.db.Pool}, Secrets: farmviews.FarmSecrets{DB: p.db.Pool},
 		Inputs: p.inputs(), Now: time.Now, SecretBytes: p.secrets.Size, Count: p.volumes.jobSpecs.TakeShare,
 	}
 }
@@ -173,9 +174,9 @@ func primary(of database, follower *fold.Follower) rest.Primary {
 		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
 		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
-		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: projections.Runners{DB: db}, Enrollments: projections.Enrollments{DB: db},
-		Jobs: projections.Jobs{DB: db}, BuildFarm: projections.BuildFarm{DB: db}, Artifacts: projections.Artifacts{DB: db},
-		FarmSecrets: projections.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: follower,
+		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: farmviews.Runners{DB: db}, Enrollments: farmviews.Enrollments{DB: db},
+		Jobs: farmviews.Jobs{DB: db}, BuildFarm: farmviews.BuildFarm{DB: db}, Artifacts: farmviews.Artifacts{DB: db},
+		FarmSecrets: farmviews.FarmSecrets{DB: db}, History: projections.History{DB: db}, Awaiter: follower,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // newRunningWith returns a running job that leaves an artifact.
@@ -82,7 +82,7 @@ func TestJobFailsWithoutRequiredArtifact(t *testing.T) {
 			require.Equal(t, events.JobStateSucceeded, s.state(j.job))
 			j.clock.advance(2 * time.Minute)
 			j.r.SweepOnce(t.Context())
-			view, ok, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, j.job)
+			view, ok, err := farmviews.Jobs{DB: s.db}.Get(t.Context(), s.ws, j.job)
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, c.state, view.State)
@@ -137,7 +137,7 @@ func TestOldArtifactsAreRemoved(t *testing.T) {
 				require.NoError(t, err)
 				j.clock.advance(30 * time.Minute)
 			}
-			view := projections.Jobs{DB: j.db}
+			view := farmviews.Jobs{DB: j.db}
 			stored := func() (state string, rows int) {
 				job, _, err := view.Get(t.Context(), j.ws, j.job)
 				require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestOldArtifactsAreRemoved(t *testing.T) {
 				state, rows = stored()
 				require.Equal(t, "removed 0 1", fmt.Sprintf("%s %d %d", state, rows, removed))
 			}
-			keep, ok, err := projections.AbandonedArtifacts{DB: j.db, Log: r.log}.Stored(t.Context(), j.ws, j.job)
+			keep, ok, err := farmviews.AbandonedArtifacts{DB: j.db, Log: r.log}.Stored(t.Context(), j.ws, j.job)
 			require.NoError(t, err)
 			require.True(t, ok, "what is left of them may be swept")
 			require.Empty(t, keep)

@@ -9,7 +9,7 @@ import (
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A runner that declines everything, or does not answer, is given fewer and fewer jobs. Once it
@@ -43,9 +43,9 @@ func TestDecliningRunnerBacksOff(t *testing.T) {
 				require.NoError(t, s.db.QueryRow(t.Context(), `select count(*) from jobs where state = 'leased'`).Scan(&n))
 				return n
 			}
-			known := func() projections.Runner {
+			known := func() farmviews.Runner {
 				t.Helper()
-				found, _, err := projections.Runners{DB: s.db}.Get(t.Context(), s.ws, runner)
+				found, _, err := farmviews.Runners{DB: s.db}.Get(t.Context(), s.ws, runner)
 				require.NoError(t, err)
 				return found
 			}
@@ -75,11 +75,11 @@ func TestDecliningRunnerBacksOff(t *testing.T) {
 			if !c.answers {
 				require.Equal(t, "no_answer", known().DeclineReason)
 			}
-			job, _, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, last)
+			job, _, err := farmviews.Jobs{DB: s.db}.Get(t.Context(), s.ws, last)
 			require.NoError(t, err)
-			waits, err := projections.Jobs{DB: s.db}.Waits(t.Context(), s.ws, []projections.Job{job}, known().RestsUntil.Add(-time.Second))
+			waits, err := farmviews.Jobs{DB: s.db}.Waits(t.Context(), s.ws, []farmviews.Job{job}, known().RestsUntil.Add(-time.Second))
 			require.NoError(t, err)
-			require.Equal(t, projections.WaitsForRest, waits.Reason(job))
+			require.Equal(t, farmviews.WaitsForRest, waits.Reason(job))
 
 			a = dial(t, r, s.ws, runner) // a job that it did not answer is sent again
 			a.send(wide, events.ID{}, 0, 0)

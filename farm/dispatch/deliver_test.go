@@ -19,7 +19,7 @@ import (
 	"svc/farm/jobinput"
 	"svc/farm/secrets"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // revealing gives each secret of a job a value of that many characters, each of which takes six
@@ -144,7 +144,7 @@ func TestLaterAttemptsBuildTheSameCommit(t *testing.T) {
 	require.Equal(t, []string{
 		"submitted", "leased", "accepted", "started", "checked_out", "requeued", "leased", "accepted", "started", "finished",
 	}, s.kinds(job))
-	row, _, err := projections.Jobs{DB: s.db}.Get(t.Context(), s.ws, job)
+	row, _, err := farmviews.Jobs{DB: s.db}.Get(t.Context(), s.ws, job)
 	require.NoError(t, err)
 	require.Equal(t, commit, row.Commit)
 }

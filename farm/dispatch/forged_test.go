@@ -18,7 +18,7 @@ import (
 	"svc/events/store"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // change runs SQL of somebody who can write to the database, but has no key of the vault. $1 is the workspace.
@@ -182,7 +182,7 @@ func TestForgedEventReleasesNoFiles(t *testing.T) {
 	j, _, _, _ := newStored(t)
 	r, log := j.replica(), &logged{}
 	j.checkLoads(r, log)
-	view := projections.AbandonedArtifacts{DB: j.db, Log: r.log}
+	view := farmviews.AbandonedArtifacts{DB: j.db, Log: r.log}
 	keep, ok, err := view.Stored(t.Context(), j.ws, j.job)
 	require.NoError(t, err)
 	require.False(t, ok, "its artifacts are complete: %v", keep)

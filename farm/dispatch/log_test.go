@@ -16,7 +16,7 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/wire"
 	"svc/http/limit"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func TestLogIsLimited(t *testing.T) {
@@ -158,7 +158,7 @@ func TestLogsAreSealed(t *testing.T) {
 	}
 	require.Equal(t, []string{"1 verified", "2 mismatch"}, list)
 	require.NoError(t, rows.Err())
-	view, _, err := projections.Jobs{DB: j.db}.Get(t.Context(), j.ws, j.job)
+	view, _, err := farmviews.Jobs{DB: j.db}.Get(t.Context(), j.ws, j.job)
 	require.NoError(t, err)
 	require.Equal(t, "infra agent_restarted", view.Attempts[0].Ended+" "+view.Attempts[0].Reason)
 	require.Equal(t, "succeeded ", view.Attempts[1].Ended+" "+view.Attempts[1].Reason)

@@ -12,7 +12,7 @@ import (
 	"svc/farm/jobinput"
 	"svc/farm/queue"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/world"
 )
 
@@ -44,7 +44,7 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 	spec, err = rules.CheckJob(spec)
 	require.NoError(t, err)
 	q := queue.Queue{
-		Commands: j.r.Handler, Jobs: projections.Jobs{DB: s.db}, Inputs: jobinput.Inputs{DB: s.db, Now: s.clock.now}, Now: s.clock.now,
+		Commands: j.r.Handler, Jobs: farmviews.Jobs{DB: s.db}, Inputs: jobinput.Inputs{DB: s.db, Now: s.clock.now}, Now: s.clock.now,
 	}
 	_, err = q.StartRunJob(t.Context(), commands.StartRunJob{
 		Meta: loop, Run: run, After: 1 + len(world.Implementing(1)),
@@ -112,7 +112,7 @@ func TestRunJobCancelledByHandSettles(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.False(t, settle().Idle)
-	list, err := projections.Jobs{DB: j.db}.Events(t.Context(), j.ws, run, 2+len(world.Implementing(1)), 10)
+	list, err := farmviews.Jobs{DB: j.db}.Events(t.Context(), j.ws, run, 2+len(world.Implementing(1)), 10)
 	require.NoError(t, err)
 	settled := list[0].Event.(events.RunJobSettled)
 	require.Equal(t, "cancelled not today", settled.Status+" "+settled.Reason)

@@ -16,7 +16,7 @@ import (
 	"svc/farm/certificate"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A newer connection supersedes the older one, on any replica.
@@ -119,8 +119,8 @@ func TestDrainedRunnerGetsNoJobs(t *testing.T) {
 	a.send(wire.Decline{Reason: "draining"}, got, 1, 0)
 	a.send(wire.Drain{}, events.ID{}, 0, 0)
 	s.waitForState(events.JobStateQueued, job)
-	view, jobs := projections.Runners{DB: s.db}, projections.Jobs{DB: s.db}
-	seen := func() projections.Runner {
+	view, jobs := farmviews.Runners{DB: s.db}, farmviews.Jobs{DB: s.db}
+	seen := func() farmviews.Runner {
 		found, ok, err := view.Get(t.Context(), s.ws, runner)
 		require.True(t, ok, err)
 		return found
@@ -135,10 +135,10 @@ func TestDrainedRunnerGetsNoJobs(t *testing.T) {
 		require.NoError(t, err)
 		return w.Reason(list[0])
 	}
-	require.Equal(t, projections.WaitsForDrained, waits())
+	require.Equal(t, farmviews.WaitsForDrained, waits())
 	slots, err := view.Slots(t.Context(), s.ws)
 	require.NoError(t, err)
-	require.Equal(t, projections.RunnerSlots{Draining: 1}, slots)
+	require.Equal(t, farmviews.RunnerSlots{Draining: 1}, slots)
 	a.send(wire.Goodbye{}, events.ID{}, 0, 0)
 	require.Equal(t, websocket.CloseNormalClosure, a.closes())
 	s.waitForRunner(events.RunnerStateOffline, runner)
@@ -168,7 +168,7 @@ func TestSilentRunnerIsOfflineAndComesBack(t *testing.T) {
 	a.send(wire.Heartbeat{Free: 1, Load: 0.5, DiskFree: 7}, events.ID{}, 0, 0)
 	a.next(wire.TypeHeartbeatAck)
 	s.waitForRunner(events.RunnerStateOnline, runner)
-	seen, err := projections.Runners{DB: s.db}.Presences(t.Context(), s.ws, []events.ID{runner, newID()})
+	seen, err := farmviews.Runners{DB: s.db}.Presences(t.Context(), s.ws, []events.ID{runner, newID()})
 	require.NoError(t, err)
 	require.Len(t, seen, 1)
 	require.Less(t, s.clock.now().Sub(seen[runner].SeenAt), wire.StalledAfter, "by its new heartbeat")

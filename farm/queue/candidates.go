@@ -12,7 +12,7 @@ import (
 
 	"svc/events"
 	"svc/fault"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A Requirement is what a set of waiting jobs requires of a runner. Jobs with equal requirements
@@ -122,4 +122,4 @@ func (c candidate) excludes(runner events.ID, now time.Time) bool {
 
 // excludedBefore returns the time before which a job must have been queued to be offered to runners
 // that have declined it.
-func excludedBefore(now time.Time) time.Time { return now.Add(-projections.JobExclusion) }
+func excludedBefore(now time.Time) time.Time { return now.Add(-farmviews.JobExclusion) }

@@ -15,7 +15,7 @@ import (
 	"svc/events"
 	"svc/farm/jobinput"
 	"svc/fault"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // The reasons for which the queue takes no job.
@@ -34,8 +34,8 @@ const maxQueued = 10_000
 // A Queue takes the jobs of all workspaces. Its methods may be called concurrently.
 type Queue struct {
 	Commands *commands.Handler
-	Jobs     projections.Jobs
-	Secrets  projections.FarmSecrets
+	Jobs     farmviews.Jobs
+	Secrets  farmviews.FarmSecrets
 	Inputs   jobinput.Inputs
 	Now      func() time.Time
 
@@ -94,7 +94,7 @@ func (q Queue) checkSecrets(ctx context.Context, r Request) error {
 	}
 	var values []events.ID
 	for _, name := range r.Spec.Secrets {
-		at := slices.IndexFunc(known, func(k projections.FarmSecret) bool { return k.Name == name })
+		at := slices.IndexFunc(known, func(k farmviews.FarmSecret) bool { return k.Name == name })
 		if at < 0 {
 			return fault.Field("secrets", "must be the names of secrets of the workspace")
 		}
@@ -130,8 +130,8 @@ func (q Queue) turn(ctx context.Context, r Request) (int64, error) {
 		return 0, err
 	case full:
 		return 0, ErrFull.With("queued", now.Length)
-	case now.Requirements > projections.MaxRequirements:
-		return 0, ErrFull.With("requirements", projections.MaxRequirements)
+	case now.Requirements > farmviews.MaxRequirements:
+		return 0, ErrFull.With("requirements", farmviews.MaxRequirements)
 	}
 	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[r.Spec.Priority]
 	own := q.Now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()

@@ -17,6 +17,7 @@ import (
 	"svc/fault"
 	"svc/http/limit"
 	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -35,7 +36,7 @@ func newQueue(t *testing.T) queue.Queue {
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	return queue.Queue{
-		Commands: commands.New(log, now), Jobs: projections.Jobs{DB: db}, Secrets: projections.FarmSecrets{DB: db},
+		Commands: commands.New(log, now), Jobs: farmviews.Jobs{DB: db}, Secrets: farmviews.FarmSecrets{DB: db},
 		Inputs: jobinput.Inputs{DB: db, Now: now}, Now: now,
 	}
 }
@@ -167,7 +168,7 @@ func TestRequirementsCountForRepository(t *testing.T) {
 		}), nil)
 		return err
 	}
-	for i := range projections.MaxRequirements {
+	for i := range farmviews.MaxRequirements {
 		require.NoError(t, start(web, webRun, fmt.Sprintf("n=%d", i)))
 	}
 	require.ErrorIs(t, start(web, webRun, "n=one-more"), queue.ErrFull)

@@ -23,7 +23,7 @@ import (
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/lru"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/vault"
 )
 
@@ -35,7 +35,7 @@ const prefix = "/api/v1/farm"
 type Config struct {
 	Enabled  bool
 	Commands *commands.Handler
-	Runners  projections.Runners
+	Runners  farmviews.Runners
 	Secrets  vault.Secrets // has the keys of the authorities
 
 	PublicURL    *url.URL              // of the gateway; nil if unknown

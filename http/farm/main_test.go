@@ -32,6 +32,7 @@ import (
 	"svc/http/farm"
 	"svc/http/openapi"
 	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/pgtest"
 	"svc/vault"
 )
@@ -106,7 +107,7 @@ func (s *site) newReplica(t *testing.T, address string, change []func(*farm.Conf
 	require.NoError(t, err)
 	h := commands.New(log, s.clock.now)
 	c := farm.Config{
-		Enabled: true, Commands: h, Runners: projections.Runners{DB: db}, Secrets: vault.Secrets{DB: db, Ring: ring},
+		Enabled: true, Commands: h, Runners: farmviews.Runners{DB: db}, Secrets: vault.Secrets{DB: db, Ring: ring},
 		PublicURL: &url.URL{Scheme: "https", Host: "farm.example:4443"}, Header: header,
 		TrustedProxy:        func(peer netip.Addr) bool { return peer == netip.MustParseAddr("10.0.0.7") },
 		ArtifactMaxJobBytes: 1 << 20, ReleaseKeys: func() []string { return []string{"ed25519:AAAA"} },

@@ -16,7 +16,7 @@ import (
 	"svc/events"
 	"svc/http/farm"
 	"svc/http/limit"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func TestMachineBecomesRunner(t *testing.T) {
@@ -36,7 +36,7 @@ func TestMachineBecomesRunner(t *testing.T) {
 
 	id, err := events.ParseID(a.body.Get("runnerId").String())
 	require.NoError(t, err)
-	r, ok, err := projections.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
+	r, ok, err := farmviews.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, events.RunnerStateEnrolled, r.State)
@@ -124,7 +124,7 @@ func TestRunnerDeregistersItself(t *testing.T) {
 	s.a.self(t, certificate).is(t, 200, "")
 	a := s.a.ask(t, "DELETE", "/registrations/self", nil, shows(certificate)).is(t, 204, "")
 	s.requireHead(t, a)
-	r, ok, err := projections.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
+	r, ok, err := farmviews.Runners{DB: s.db}.Get(t.Context(), s.workspace, id)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, events.RunnerStateRevoked, r.State)
@@ -166,7 +166,7 @@ func TestReusableTokenEnrollsExactlyItsNumber(t *testing.T) {
 	wait.Wait()
 	slices.Sort(statuses)
 	require.Equal(t, []int{201, 201, 409, 409}, statuses)
-	n, ok, err := projections.Enrollments{DB: s.db}.Get(t.Context(), s.workspace, taken, s.clock.now())
+	n, ok, err := farmviews.Enrollments{DB: s.db}.Get(t.Context(), s.workspace, taken, s.clock.now())
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "used 14 14", fmt.Sprint(n.Status, " ", n.Uses, " ", n.Used))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // The manifest lacks an artifact that the job requires: the files in it are kept, and the job
@@ -18,8 +18,8 @@ func TestManifestWithoutRequiredArtifactFailsJob(t *testing.T) {
 	u.runner, u.certificate = s.enrol(t)
 	u.job = s.run(t, u.runner, events.JobArtifactSpec{Name: "docs", Paths: []string{"docs"}, Required: true})
 	u.finish(t, 2)
-	view := func() projections.Job {
-		j, ok, err := projections.Jobs{DB: u.db}.Get(t.Context(), u.workspace, u.job)
+	view := func() farmviews.Job {
+		j, ok, err := farmviews.Jobs{DB: u.db}.Get(t.Context(), u.workspace, u.job)
 		require.NoError(t, err)
 		require.True(t, ok)
 		return j

@@ -9,7 +9,7 @@ import (
 
 	"svc/events"
 	"svc/farm/artifacts"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A replica dies after it sealed a file and before it recorded the event. The file is removed once
@@ -24,7 +24,7 @@ func TestUnrecordedFileIsRemoved(t *testing.T) {
 	require.NoError(t, half.Receive(t.Context(), "f1.0", bytes.NewReader(texts[1])))
 	require.Len(t, half.Sealed(), 2)
 
-	view := projections.AbandonedArtifacts{DB: u.db, Log: u.a.log}
+	view := farmviews.AbandonedArtifacts{DB: u.db, Log: u.a.log}
 	sweep := func() int {
 		n, err := artifacts.SweepUnrecorded(t.Context(), store, view.Stored, time.Now().Add(2*artifacts.UnrecordedRetention),
 			time.Nanosecond)

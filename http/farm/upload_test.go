@@ -23,7 +23,7 @@ import (
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/http/farm"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 const (
@@ -203,7 +203,7 @@ func (u *upload) happened(t *testing.T) (list []string) {
 // readable returns the job's files as readers see them, by path.
 func (u *upload) readable(t *testing.T) map[string][]byte {
 	t.Helper()
-	list, total, ok, err := projections.Artifacts{DB: u.db}.Page(t.Context(), u.workspace, u.job, 100, 0)
+	list, total, ok, err := farmviews.Artifacts{DB: u.db}.Page(t.Context(), u.workspace, u.job, 100, 0)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Len(t, list, total)

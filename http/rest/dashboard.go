@@ -15,6 +15,7 @@ import (
 	"svc/http/rest/runs"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func (s *Server) dashboardRoutes() door.Section {
@@ -199,7 +200,7 @@ func describeUnchanged() *huma.Response {
 
 var exampleOverview = projections.Overview{
 	Stages: runs.ExampleStages, Waiting: runs.ExampleWaiting, Recent: []projections.Run{runs.ExampleRun()},
-	Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
+	Slots: farmviews.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 
 var exampleSystem = newHealthSnapshot([]systemDependency{

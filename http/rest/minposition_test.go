@@ -20,6 +20,7 @@ import (
 	"svc/http/rest/door"
 	"svc/projections"
 	"svc/projections/auditlog"
+	"svc/projections/farmviews"
 	"svc/projections/fold"
 	"svc/proof"
 	"svc/sessions"
@@ -53,7 +54,7 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 		Commands: w.Commands, Sessions: people, LastSeen: sessions.NewLastSeen(w.DB, log), Load: func() float64 { return 0 }, Now: time.Now,
 		Log: log, Origin: "http://localhost:4000",
 		Primary: Primary{
-			Members: projections.Members{DB: w.DB}, ServiceAccounts: projections.ServiceAccounts{DB: w.DB}, Jobs: projections.Jobs{DB: w.DB},
+			Members: projections.Members{DB: w.DB}, ServiceAccounts: projections.ServiceAccounts{DB: w.DB}, Jobs: farmviews.Jobs{DB: w.DB},
 			Users: projections.Users{DB: w.DB},
 		},
 		Lists: Lists{

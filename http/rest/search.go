@@ -12,6 +12,7 @@ import (
 	"svc/http/rest/runs"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func (s *Server) searchRoutes() door.Section {
@@ -122,7 +123,7 @@ func (s *Server) searchJobs(ctx context.Context, workspace events.ID, q string, 
 		if len(found) == limit {
 			break
 		}
-		list, _, err := s.Primary.Jobs.Page(ctx, projections.JobQuery{Workspace: workspace, Active: active, Q: q, Limit: limit - len(found)})
+		list, _, err := s.Primary.Jobs.Page(ctx, farmviews.JobQuery{Workspace: workspace, Active: active, Q: q, Limit: limit - len(found)})
 		if err != nil {
 			return nil, err
 		}

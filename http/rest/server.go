@@ -26,6 +26,7 @@ import (
 	"svc/lookup"
 	"svc/projections"
 	"svc/projections/auditlog"
+	"svc/projections/farmviews"
 	"svc/proof"
 	"svc/sessions"
 )
@@ -71,12 +72,12 @@ type Primary struct {
 	Members         projections.Members
 	Invitations     projections.Invitations
 	ServiceAccounts projections.ServiceAccounts
-	Runners         projections.Runners
-	Jobs            projections.Jobs
-	BuildFarm       projections.BuildFarm
-	Enrollments     projections.Enrollments
-	Artifacts       projections.Artifacts
-	FarmSecrets     projections.FarmSecrets
+	Runners         farmviews.Runners
+	Jobs            farmviews.Jobs
+	BuildFarm       farmviews.BuildFarm
+	Enrollments     farmviews.Enrollments
+	Artifacts       farmviews.Artifacts
+	FarmSecrets     farmviews.FarmSecrets
 	History         projections.History
 	Awaiter         door.Awaiter // of the followed views
 }

@@ -11,6 +11,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // jobRows are 10,000 jobs of acme that wait, half of which no runner meets and half of which wait
@@ -43,7 +44,7 @@ const jobRows = `
 func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 	t.Helper()
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
-	v := projections.Jobs{DB: p.asks}
+	v := farmviews.Jobs{DB: p.asks}
 	spec, err := farm.CheckJob(events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}}, Concurrency: &events.JobConcurrency{Key: newID().String()},
 	})
@@ -64,9 +65,9 @@ func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 
 func (p *process) askJobs(t *testing.T) {
 	t.Helper()
-	ctx, v := t.Context(), projections.Jobs{DB: p.asks}
+	ctx, v := t.Context(), farmviews.Jobs{DB: p.asks}
 	runner := idOf(t, 'y', 7)
-	for _, q := range []projections.JobQuery{
+	for _, q := range []farmviews.JobQuery{
 		{All: true}, {All: true, Offset: 30_000}, {All: true, Repo: &p.repo.ID}, {All: true, Q: "tests 777"},
 		{Active: true}, {}, {Offset: 30_000}, {Active: true, Offset: 4000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID},
 		{Runner: &runner}, {Name: "unit tests 20000"}, {Name: "unit tests 20000", Repo: &p.repo.ID}, {Active: true, Name: "unit tests 2000"},
@@ -79,28 +80,28 @@ func (p *process) askJobs(t *testing.T) {
 	}
 	job, ok, err := v.Get(ctx, p.acme, idOf(t, 'j', 4000))
 	require.True(t, ok, err)
-	require.Len(t, done[[]projections.Job](t)(v.ByIDs(ctx, p.acme, []events.ID{job.ID, idOf(t, 'j', 4001), newID()})), 2)
+	require.Len(t, done[[]farmviews.Job](t)(v.ByIDs(ctx, p.acme, []events.ID{job.ID, idOf(t, 'j', 4001), newID()})), 2)
 	_, ok, err = v.Spec(ctx, p.acme, job.ID)
 	require.True(t, ok, err)
 	position := done[int](t)(v.Position(ctx, job))
 	require.Greater(t, position, 100)
-	done[map[events.ID]projections.RunnerPresence](t)(projections.Runners{DB: p.asks}.Presences(ctx, p.acme, []events.ID{runner}))
-	done[projections.FarmSummary](t)(projections.BuildFarm{DB: p.asks}.Get(ctx, p.acme, time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)))
+	done[map[events.ID]farmviews.RunnerPresence](t)(farmviews.Runners{DB: p.asks}.Presences(ctx, p.acme, []events.ID{runner}))
+	done[farmviews.FarmSummary](t)(farmviews.BuildFarm{DB: p.asks}.Get(ctx, p.acme, time.Date(2026, 1, 1, 13, 0, 0, 0, time.UTC)))
 	overview := done[projections.Overview](t)(projections.Dashboard{DB: p.asks}.Get(ctx, p.acme, 5, epoch))
 	require.GreaterOrEqual(t, overview.Queued, 10_000)
 	someone := idOf(t, 'u', 7)
-	q := done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-99"))
+	q := done[farmviews.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-99"))
 	require.EqualValues(t, 9997, q.LastTurn)
 	require.Equal(t, 21, q.Requirements)
-	require.Zero(t, done[projections.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements,
+	require.Zero(t, done[farmviews.JobQueue](t)(v.Queue(ctx, p.acme, someone, "repo/7", "set-7")).Requirements,
 		"one that is there is not counted")
 	require.True(t, done[bool](t)(v.QueueFull(ctx, p.acme, someone, 5000, 6000)))
 	job.Key = "deploy-7"
 	done[events.ConcurrencyUse](t)(v.KeyUse(ctx, p.acme, job.Key))
-	done[projections.JobWaits](t)(v.Waits(ctx, p.acme, []projections.Job{job}, time.Now()))
+	done[farmviews.JobWaits](t)(v.Waits(ctx, p.acme, []farmviews.Job{job}, time.Now()))
 	done[[]events.Record](t)(v.Events(ctx, p.long, idOf(t, 'r', 500), 1, 25))
 
-	files := projections.Artifacts{DB: p.asks}
+	files := farmviews.Artifacts{DB: p.asks}
 	left := idOf(t, 'j', 12042)
 	_, total, _, err := files.Page(ctx, p.acme, left, 25, 0)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/projections/query"
 )
 
@@ -85,9 +85,9 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 
 func (p *process) askRunners(t *testing.T) {
 	t.Helper()
-	ctx, v := t.Context(), projections.Runners{DB: p.asks}
-	for status, most := range map[projections.RunnerStatus]int{"": 20_000, projections.RunnersOnline: 1_000, projections.RunnersOffline: 1_000,
-		projections.RunnersEnded: 18_000} {
+	ctx, v := t.Context(), farmviews.Runners{DB: p.asks}
+	for status, most := range map[farmviews.RunnerStatus]int{"": 20_000, farmviews.RunnersOnline: 1_000, farmviews.RunnersOffline: 1_000,
+		farmviews.RunnersEnded: 18_000} {
 		_, total, err := v.Page(ctx, p.acme, status, 25, 100)
 		require.NoError(t, err)
 		require.InDelta(t, most, total, 100, "%q", status)
@@ -95,10 +95,10 @@ func (p *process) askRunners(t *testing.T) {
 	_, ok, err := v.Get(ctx, p.acme, idOf(t, 'y', 7))
 	require.True(t, ok, err)
 	done[[]query.Named](t)(v.SearchByName(ctx, p.acme, "builder-7", 5, epoch))
-	done[projections.RunnerSlots](t)(v.Slots(ctx, p.acme))
-	holder := done[projections.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
+	done[farmviews.RunnerSlots](t)(v.Slots(ctx, p.acme))
+	holder := done[farmviews.Holder](t)(v.Holder(ctx, p.acme, idOf(t, 'y', 7)))
 	require.NotNil(t, holder.State)
-	enrollments := projections.Enrollments{DB: p.asks}
+	enrollments := farmviews.Enrollments{DB: p.asks}
 	_, total, err := enrollments.Page(ctx, p.acme, epoch, 25, 100)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, total, 20_000)
@@ -107,5 +107,5 @@ func (p *process) askRunners(t *testing.T) {
 	require.Equal(t, 1000, total)
 	_, ok, err = enrollments.Get(ctx, p.acme, idOf(t, 'z', 7), epoch)
 	require.True(t, ok, err)
-	done[[]projections.FarmSecret](t)(projections.FarmSecrets{DB: p.asks}.List(ctx, p.acme))
+	done[[]farmviews.FarmSecret](t)(farmviews.FarmSecrets{DB: p.asks}.List(ctx, p.acme))
 }

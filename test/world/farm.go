@@ -9,7 +9,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/farm/certificate"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // playFarm enrolls a runner and plays one job for each way in which a job can end or be requeued.
@@ -105,7 +105,7 @@ func (s *jobPlay) submit() error {
 func (s *jobPlay) lease() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
-		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 2 - s.epoch%2, Use: projections.Jobs{DB: s.DB}.KeyUse,
+		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 2 - s.epoch%2, Use: farmviews.Jobs{DB: s.DB}.KeyUse,
 	})
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 const aboutFarm = "Jobs and the runners that execute them. A machine becomes a runner with an enrollment: a token that a person creates " +
@@ -26,13 +26,13 @@ const aboutFarm = "Jobs and the runners that execute them. A machine becomes a r
 
 func (s *Server) enrollmentRoutes() door.Section {
 	withdrawn := exampleEnrollment
-	withdrawn.Status = projections.EnrollmentWithdrawn
+	withdrawn.Status = farmviews.EnrollmentWithdrawn
 	return door.Section{Tag: "Build farm", About: aboutFarm, Routes: []door.Route{
 		door.Query(s.listEnrollments, door.Route{
 			Method: "GET", Path: "/farm/enrollments", Guard: door.MayDo(events.ManageRunners), Farm: true,
 			ID: "listEnrollments", Summary: "List enrollments",
 			Text:          "Lists enrollments, newest first. Only the last four characters of a token are shown.",
-			AnswerExample: schema.NewList([]projections.Enrollment{exampleEnrollment}, 1, schema.ExamplePage, newEnrollment),
+			AnswerExample: schema.NewList([]farmviews.Enrollment{exampleEnrollment}, 1, schema.ExamplePage, newEnrollment),
 		}),
 		door.Command((*newEnrollmentRequest).toCommand, s.mintEnrollment, door.Route{
 			Method: "POST", Path: "/farm/enrollments", Guard: door.MayDo(events.ManageRunners), Farm: true,
@@ -101,7 +101,7 @@ type enrollmentRunner struct {
 	State events.RunnerState `json:"state" enum:"enrolled,online,offline,draining,suspended,revoked,retired"`
 }
 
-func newEnrollment(n projections.Enrollment) enrollment {
+func newEnrollment(n farmviews.Enrollment) enrollment {
 	out := enrollment{
 		ID: n.ID.String(), Name: n.Name, Status: n.Status, Labels: n.Labels, ExclusiveLabels: n.ExclusiveLabels,
 		CapacityLimit: n.CapacityLimit, Ephemeral: n.Jobs > 0, Uses: n.Uses, UsesLeft: max(n.Uses-n.Used, 0), TokenTail: n.Tail,
@@ -120,9 +120,9 @@ func (n *enrollment) names() []door.NamePlace {
 }
 
 // enrollmentNow returns newEnrollment of an enrollment with the state of its runner at this moment.
-func (s *Server) enrollmentNow(n projections.Enrollment) enrollment {
+func (s *Server) enrollmentNow(n farmviews.Enrollment) enrollment {
 	if n.RunnerState != nil && n.UsedAt != nil {
-		state := projections.RunnerStateAt(*n.RunnerState, *n.UsedAt, s.Now())
+		state := farmviews.RunnerStateAt(*n.RunnerState, *n.UsedAt, s.Now())
 		n.RunnerState = &state
 	}
 	return newEnrollment(n)
@@ -288,8 +288,8 @@ func (s *Server) withdrawEnrollment(
 	return &enrollmentAnswer{schema.Position{Position: done.Position}, n}, err
 }
 
-var exampleEnrollment = projections.Enrollment{
-	ID: schema.ExampleNo(21), Name: "builder-1", Status: projections.EnrollmentPending, Labels: []string{"pool=default"},
+var exampleEnrollment = farmviews.Enrollment{
+	ID: schema.ExampleNo(21), Name: "builder-1", Status: farmviews.EnrollmentPending, Labels: []string{"pool=default"},
 	ExclusiveLabels: []string{},
 	CapacityLimit:   64, Tail: "Qm4Z", MintedBy: schema.ExampleAda.Name, MintedAt: schema.ExampleAt(0), ExpiresAt: schema.ExampleAt(-15),
 	Uses: 1,

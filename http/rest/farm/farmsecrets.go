@@ -13,7 +13,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func (s *Server) farmSecretRoutes() door.Section {
@@ -22,7 +22,7 @@ func (s *Server) farmSecretRoutes() door.Section {
 			Method: "GET", Path: "/farm/secrets", Guard: door.MayDo(events.ManageFarmSecrets), Farm: true,
 			ID: "listFarmSecrets", Summary: "List job secrets",
 			Text: "Lists the secrets that jobs can use, by name. Values are never returned; they are sent only to runners.",
-			AnswerExample: schema.NewList([]projections.FarmSecret{exampleSecret}, 1, schema.Paging{Limit: farm.MaxFarmSecrets},
+			AnswerExample: schema.NewList([]farmviews.FarmSecret{exampleSecret}, 1, schema.Paging{Limit: farm.MaxFarmSecrets},
 				newFarmSecret),
 		}),
 		door.Command((*secretValue).toCommand, s.setFarmSecret, door.Route{
@@ -69,7 +69,7 @@ type secretScope struct {
 	Labels []string `json:"labels,omitempty" maxItems:"32" nullable:"false" doc:"Labels that a job must require, all of them, so that only runners with these labels get the secret. Not those of machines or of the service." example:"[\"pool=release\"]"`
 }
 
-func newFarmSecret(s projections.FarmSecret) farmSecret {
+func newFarmSecret(s farmviews.FarmSecret) farmSecret {
 	out := farmSecret{
 		Name: s.Name, SetBy: s.SetBy, SetAt: openapi.FormatTime(s.SetAt), Scope: secretScope{Jobs: s.Scope.Jobs, Labels: s.Scope.Labels},
 	}
@@ -207,4 +207,4 @@ func (s *Server) removeFarmSecret(ctx context.Context, _ *SecretPath, remove com
 	return &schema.Position{Position: done.Position}, nil
 }
 
-var exampleSecret = projections.FarmSecret{Name: "NPM_TOKEN", SetBy: schema.ExampleAda.Name, SetAt: schema.ExampleAt(30)}
+var exampleSecret = farmviews.FarmSecret{Name: "NPM_TOKEN", SetBy: schema.ExampleAda.Name, SetAt: schema.ExampleAt(30)}

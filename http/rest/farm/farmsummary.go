@@ -8,7 +8,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func (s *Server) farmRoutes() door.Section {
@@ -63,13 +63,13 @@ func (s *Server) getFarm(ctx context.Context, _ *struct{}) (*struct{ Body farmSu
 	return &struct{ Body farmSummary }{newFarmSummary(found, state)}, nil
 }
 
-func newFarmSummary(f projections.FarmSummary, state farmState) farmSummary {
+func newFarmSummary(f farmviews.FarmSummary, state farmState) farmSummary {
 	d := f.Day
 	return farmSummary{
 		PublicURL: state.url, Ready: len(state.missing) == 0, Set: state.set, Missing: state.missing,
 		Slots: newSlots(f.Slots), Queued: f.Queued, OldestQueuedAt: openapi.FormatOptionalTime(f.OldestSince),
 		Day: farmDay{
-			Jobs: d.Jobs, Exact: d.Jobs < projections.MaxFarmJobs,
+			Jobs: d.Jobs, Exact: d.Jobs < farmviews.MaxFarmJobs,
 			Succeeded: d.ByState[events.JobStateSucceeded], Failed: d.ByState[events.JobStateFailed], TimedOut: d.ByState[events.JobStateTimedOut],
 			Cancelled: d.ByState[events.JobStateCancelled], Lost: d.ByState[events.JobStateLost], Expired: d.ByState[events.JobStateExpired],
 			MedianWaitMS: milliseconds(d.Wait), PriorMedianWaitMS: milliseconds(f.Prior.Wait),
@@ -85,13 +85,13 @@ func milliseconds(d *time.Duration) *int64 {
 }
 
 var (
-	exampleFarm = projections.FarmSummary{
-		Slots: projections.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3, OldestSince: new(schema.ExampleAt(11)),
-		Day: projections.FarmDay{
+	exampleFarm = farmviews.FarmSummary{
+		Slots: farmviews.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3, OldestSince: new(schema.ExampleAt(11)),
+		Day: farmviews.FarmDay{
 			Jobs: 126, Wait: new(38 * time.Second),
 			ByState: map[events.JobState]int{events.JobStateSucceeded: 118, events.JobStateFailed: 7, events.JobStateLost: 1},
 		},
-		Prior: projections.FarmDay{Wait: new(52 * time.Second)},
+		Prior: farmviews.FarmDay{Wait: new(52 * time.Second)},
 	}
 	exampleFarmState = farmState{"https://farm.example", []string{
 		"SVC_FARM_PUBLIC_URL", "SVC_FARM_CLIENT_CERT_HEADER", "SVC_FARM_RELEASES_DIR"}, []string{}}

@@ -7,17 +7,17 @@ import (
 	"svc/aggregates"
 	"svc/events"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A Server answers requests about the build farm.
 type Server struct {
 	*door.Door
 	Config
-	BuildFarm   projections.BuildFarm
-	Runners     projections.Runners
-	Enrollments projections.Enrollments
-	FarmSecrets projections.FarmSecrets
+	BuildFarm   farmviews.BuildFarm
+	Runners     farmviews.Runners
+	Enrollments farmviews.Enrollments
+	FarmSecrets farmviews.FarmSecrets
 
 	// RepoOf returns a repository that jobs may name.
 	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)

@@ -11,7 +11,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func (s *Server) runnerRoutes() door.Section {
@@ -19,7 +19,7 @@ func (s *Server) runnerRoutes() door.Section {
 	draining.State, draining.Draining, draining.Note = events.RunnerStateDraining, true, "A new disk."
 	draining.NotedBy = schema.ExampleAda.Name
 	revoked.NotedBy, revoked.Note = schema.ExampleAda.Name, "The machine was sold."
-	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []projections.RunnerJob{}, schema.ExampleAt(0)
+	revoked.State, revoked.Jobs, revoked.ChangedAt = events.RunnerStateRevoked, []farmviews.RunnerJob{}, schema.ExampleAt(0)
 	return door.Section{Tag: "Build farm", Routes: []door.Route{
 		door.Query(s.listRunners, door.Route{
 			Method: "GET", Path: "/farm/runners", Guard: door.AnyMemberOrReadToken, Farm: true,
@@ -27,8 +27,8 @@ func (s *Server) runnerRoutes() door.Section {
 			Text: "Lists runners by name; suspended, revoked and retired ones come last. `slots` counts all runners, the jobs that connected " +
 				"ones can run at once, and the jobs that they run, whatever the filter.",
 			AnswerExample: runnerList{
-				schema.NewList([]projections.Runner{ExampleRunner}, 1, schema.ExamplePage, newRunner),
-				newSlots(projections.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
+				schema.NewList([]farmviews.Runner{ExampleRunner}, 1, schema.ExamplePage, newRunner),
+				newSlots(farmviews.RunnerSlots{Online: 1, Offline: 1, Total: 2, Busy: 1}),
 			},
 		}),
 		door.Query(s.getRunner, door.Route{
@@ -102,7 +102,7 @@ type runnerDeclines struct {
 	RestsUntil *openapi.Timestamp `json:"restsUntil" nullable:"true" doc:"It is assigned no job before this time; null if it declined only a few."`
 }
 
-func newDeclines(r projections.Runner) *runnerDeclines {
+func newDeclines(r farmviews.Runner) *runnerDeclines {
 	if r.Declined == 0 {
 		return nil
 	}
@@ -121,8 +121,8 @@ func (r *runner) names() []door.NamePlace {
 }
 
 // showRunner returns the answers' form of a runner in its state at this moment, as c may see it.
-func (s *Server) showRunner(c *door.Caller) func(projections.Runner) runner {
-	return func(r projections.Runner) runner {
+func (s *Server) showRunner(c *door.Caller) func(farmviews.Runner) runner {
+	return func(r farmviews.Runner) runner {
 		if c.Token != nil { // only people drain and revoke
 			r.NotedBy = ""
 		}
@@ -130,7 +130,7 @@ func (s *Server) showRunner(c *door.Caller) func(projections.Runner) runner {
 	}
 }
 
-func newRunner(r projections.Runner) runner {
+func newRunner(r farmviews.Runner) runner {
 	jobs := make([]runnerJob, 0, len(r.Jobs))
 	for _, j := range r.Jobs {
 		jobs = append(jobs, runnerJob{j.ID.String(), j.Name, j.State, openapi.FormatOptionalTime(j.StartedAt)})
@@ -154,7 +154,7 @@ type slots struct {
 	Busy     int `json:"busy" doc:"Number of jobs assigned to runners."`
 }
 
-func newSlots(s projections.RunnerSlots) slots { return slots(s) }
+func newSlots(s farmviews.RunnerSlots) slots { return slots(s) }
 
 type runnerList struct {
 	schema.List[runner]
@@ -170,7 +170,7 @@ type runnersAnswer struct{ Body runnerList }
 
 func (s *Server) listRunners(ctx context.Context, in *runnersQuery) (*runnersAnswer, error) {
 	workspace := door.CallerOf(ctx).Workspace
-	found, total, err := s.Runners.Page(ctx, workspace, projections.RunnerStatus(in.Status), in.Limit, in.Offset)
+	found, total, err := s.Runners.Page(ctx, workspace, farmviews.RunnerStatus(in.Status), in.Limit, in.Offset)
 	if err != nil {
 		return nil, err
 	}
@@ -254,11 +254,11 @@ func (s *Server) changedRunner(ctx context.Context, done commands.Result, err er
 }
 
 // ExampleRunner is the runner of the example workspace.
-var ExampleRunner = projections.Runner{
+var ExampleRunner = farmviews.Runner{
 	ID: schema.ExampleNo(22), Name: "builder-1", State: events.RunnerStateOnline, ExclusiveLabels: []string{},
 	Labels: []string{"arch=amd64", "os=linux", "pool=default", "runner=builder-1"}, Capacity: 2,
 	Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none", "bubblewrap"},
-	Jobs: []projections.RunnerJob{{ID: schema.ExampleNo(23), Name: "unit tests", State: events.JobStateRunning,
+	Jobs: []farmviews.RunnerJob{{ID: schema.ExampleNo(23), Name: "unit tests", State: events.JobStateRunning,
 		StartedAt: new(schema.ExampleAt(1))}},
 	NotAfter: schema.ExampleAt(0).Add(7 * 24 * time.Hour), EnrolledAt: schema.ExampleAt(60), ChangedAt: schema.ExampleAt(59),
 	SeenAt:     new(schema.ExampleAt(0)),

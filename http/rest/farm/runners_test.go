@@ -8,6 +8,7 @@ import (
 
 	"svc/http/rest/door"
 	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
@@ -15,6 +16,6 @@ func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
 	const ada = "ada@acme.example"
 	token, person := &door.Caller{Token: &projections.ServiceToken{}}, &door.Caller{Person: &door.Person{}}
 	s := &Server{Door: door.New(door.Config{Now: time.Now})}
-	require.Equal(t, ada, s.showRunner(person)(projections.Runner{NotedBy: ada}).NotedBy)
-	require.Empty(t, s.showRunner(token)(projections.Runner{NotedBy: ada}).NotedBy)
+	require.Equal(t, ada, s.showRunner(person)(farmviews.Runner{NotedBy: ada}).NotedBy)
+	require.Empty(t, s.showRunner(token)(farmviews.Runner{NotedBy: ada}).NotedBy)
 }

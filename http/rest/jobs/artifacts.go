@@ -23,7 +23,7 @@ import (
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // downloadLimit bounds a whole download; door.SlowestReader bounds how slowly it is read.
@@ -45,7 +45,7 @@ func (s *Server) artifactRoutes() door.Section {
 				"verified. A job of another workspace is not found: 404 `farm_job_not_found`. " +
 				"Artifacts that were removed because of their age are 410 `artifacts_removed`.",
 			Refuses:       []*fault.Fault{farm.ErrNoJob, errArtifactsRemoved},
-			AnswerExample: schema.NewList([]projections.JobArtifact{exampleArtifact}, 1, schema.ExamplePage, newArtifact),
+			AnswerExample: schema.NewList([]farmviews.JobArtifact{exampleArtifact}, 1, schema.ExamplePage, newArtifact),
 		}),
 		door.Query(s.getArtifact, door.Route{
 			Method: "GET", Path: "/farm/jobs/{id}/artifacts/{artifactId}", Guard: door.AnyMemberOrReadToken, Farm: true,
@@ -79,7 +79,7 @@ type artifact struct {
 	StoredAt openapi.Timestamp `json:"storedAt"`
 }
 
-func newArtifact(a projections.JobArtifact) artifact {
+func newArtifact(a farmviews.JobArtifact) artifact {
 	return artifact{
 		ID: a.ID.String(), Name: a.Name, Path: a.Path, Size: a.Size, SHA256: a.SHA256, Mode: a.Mode, Epoch: a.Epoch,
 		StoredAt: openapi.FormatTime(a.StoredAt),
@@ -144,8 +144,8 @@ func (s *Server) getArtifact(ctx context.Context, in *artifactPath) (*huma.Strea
 	}), nil
 }
 
-func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *artifactPath) (projections.JobArtifact, error) {
-	var none projections.JobArtifact
+func (s *Server) findArtifact(ctx context.Context, workspace events.ID, in *artifactPath) (farmviews.JobArtifact, error) {
+	var none farmviews.JobArtifact
 	job, err := door.ParseID(in.ID, farm.ErrNoJob)
 	if err != nil {
 		return none, err
@@ -180,7 +180,7 @@ func (s *Server) checkKept(ctx context.Context, workspace, job events.ID) error 
 // sendArtifact streams a file. If the stream cannot continue, it aborts the connection, so that
 // the client does not take a part of the file for the whole.
 func (s *Server) sendArtifact(
-	w http.ResponseWriter, r *http.Request, a projections.JobArtifact, checkRights func() error, slowest door.Pace,
+	w http.ResponseWriter, r *http.Request, a farmviews.JobArtifact, checkRights func() error, slowest door.Pace,
 ) {
 	ctx := r.Context()
 	file, err := s.OpenArtifact(ctx, a.Workspace, a.Job, a.ID)
@@ -275,7 +275,7 @@ func describeArtifactHeaders() map[string]*huma.Param {
 	}
 }
 
-var exampleArtifact = projections.JobArtifact{
+var exampleArtifact = farmviews.JobArtifact{
 	ID: schema.ExampleNo(31), Job: schema.ExampleNo(30), Epoch: 1, Name: "dist", Path: "dist/app.tar", Size: 20 << 20,
 	SHA256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Mode: 0o644, StoredAt: schema.ExampleAt(3),
 }

@@ -30,12 +30,12 @@ import (
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/pgtest"
 )
 
 // storeArtifact stores a file of a job, and returns its view row.
-func storeArtifact(t *testing.T, store artifacts.Store, path string, text []byte) projections.JobArtifact {
+func storeArtifact(t *testing.T, store artifacts.Store, path string, text []byte) farmviews.JobArtifact {
 	t.Helper()
 	job := artifacts.Job{Workspace: events.NewID(epoch), ID: events.NewID(epoch), Epoch: 1}
 	sum := sha256.Sum256(text)
@@ -49,14 +49,14 @@ func storeArtifact(t *testing.T, store artifacts.Store, path string, text []byte
 		require.NoError(t, u.Receive(t.Context(), "f1."+string(rune('0'+n)), bytes.NewReader(part)))
 	}
 	require.Len(t, u.Sealed(), 1)
-	return projections.JobArtifact{
+	return farmviews.JobArtifact{
 		Workspace: job.Workspace, ID: u.Sealed()[0].ID, Job: job.ID, Epoch: 1, Name: "dist", Path: path, Size: f.Size, SHA256: f.SHA256,
 		StoredAt: epoch,
 	}
 }
 
 // newDownloadServer serves an artifact as the API does.
-func newDownloadServer(t *testing.T, dir string, a projections.JobArtifact, checkRights func() error) *httptest.Server {
+func newDownloadServer(t *testing.T, dir string, a farmviews.JobArtifact, checkRights func() error) *httptest.Server {
 	t.Helper()
 	store, err := artifacts.OpenDirectory(dir)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func TestDownloadOfRangesClosesFileAfterReading(t *testing.T) {
 		return errors.New("the client is gone")
 	}
 	require.Panics(t, func() {
-		s.sendArtifact(httptest.NewRecorder(), r, projections.JobArtifact{SHA256: "aa", Path: "a"}, gone, door.Pace{Timeout: testTimeout})
+		s.sendArtifact(httptest.NewRecorder(), r, farmviews.JobArtifact{SHA256: "aa", Path: "a"}, gone, door.Pace{Timeout: testTimeout})
 	})
 	require.True(t, f.closed.Load())
 	require.False(t, f.misused.Load())
@@ -296,7 +296,7 @@ func TestFindArtifact(t *testing.T) {
 			values ($1, $2, $3, 1, 'dist', 'a', 1, '', 0, $4)`, a[0], a[1], a[2], epoch)
 		require.NoError(t, err)
 	}
-	s := &Server{Artifacts: projections.Artifacts{DB: db}}
+	s := &Server{Artifacts: farmviews.Artifacts{DB: db}}
 	for name, c := range map[string]struct {
 		workspace events.ID
 		job, file string

@@ -14,7 +14,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A FarmJob is a job in lists and in the answers to submissions and cancellations.
@@ -78,11 +78,11 @@ type jobWait struct {
 	position *int
 }
 
-func jobWaitOf(w projections.JobWaits, j projections.Job, position *int) jobWait {
+func jobWaitOf(w farmviews.JobWaits, j farmviews.Job, position *int) jobWait {
 	return jobWait{w.Reason(j), w.Missing(j), position}
 }
 
-func newJob(j projections.Job, w jobWait) FarmJob {
+func newJob(j farmviews.Job, w jobWait) FarmJob {
 	out := FarmJob{
 		ID: j.ID.String(), Name: j.Name, State: j.State, WaitingReason: waitingReason(w.reason), WaitingFor: append([]string{}, w.labels...),
 		Position: w.position, Priority: j.Priority,
@@ -158,8 +158,8 @@ func stringOrNull(s string) ([]byte, error) {
 // Schema lists the reasons.
 func (waitingReason) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Nullable: true, Enum: []any{
-		projections.WaitsForRunner, projections.WaitsForSlot, projections.WaitsForDrained, projections.WaitsForRest,
-		projections.WaitsForConcurrency, projections.WaitsForTime, nil,
+		farmviews.WaitsForRunner, farmviews.WaitsForSlot, farmviews.WaitsForDrained, farmviews.WaitsForRest,
+		farmviews.WaitsForConcurrency, farmviews.WaitsForTime, nil,
 	}}
 }
 
@@ -242,7 +242,7 @@ type jobAttempt struct {
 	Log       schema.JobLog      `json:"log"`
 }
 
-func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail {
+func newJobDetail(one FarmJob, j farmviews.Job, spec events.JobSpec) jobDetail {
 	out := jobDetail{
 		FarmJob: one, Spec: newJobSpec(spec), Attempts: []jobAttempt{}, ExpiresAt: openapi.FormatTime(j.ExpiresAt),
 		Commit: j.Commit, LeftOut: jobLeftOut{Count: j.Artifacts.LeftOutCount, First: []jobLeftOutFile{}},
@@ -270,7 +270,7 @@ func newJobDetail(one FarmJob, j projections.Job, spec events.JobSpec) jobDetail
 	return out
 }
 
-func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
+func newJobAttempt(a farmviews.JobAttempt, spec events.JobSpec) jobAttempt {
 	out := jobAttempt{
 		Epoch: a.Epoch, Attempt: a.Attempt, Runner: schema.JobRunner{ID: a.Runner.String(), Name: a.RunnerName},
 		LeasedAt:  openapi.FormatTime(a.LeasedAt),
@@ -284,10 +284,10 @@ func newJobAttempt(a projections.JobAttempt, spec events.JobSpec) jobAttempt {
 }
 
 // logTruncated reports whether the runner of an unfinished attempt reported a truncated log.
-func logTruncated(a projections.JobAttempt) bool { return a.Sent != nil && a.Sent.Truncated }
+func logTruncated(a farmviews.JobAttempt) bool { return a.Sent != nil && a.Sent.Truncated }
 
 // newJobSteps returns the steps of spec with their states in list. Steps that list lacks are pending.
-func newJobSteps(spec events.JobSpec, list []projections.JobStep) []jobStep {
+func newJobSteps(spec events.JobSpec, list []farmviews.JobStep) []jobStep {
 	out := make([]jobStep, len(spec.Steps))
 	for i, step := range spec.Steps {
 		out[i] = jobStep{Name: step.Name, Status: "pending"}
@@ -333,7 +333,7 @@ func (l liveJob) addToDetail(j *jobDetail) {
 
 // liveJobs returns the live state of the jobs in list that are held by runners or whose log is not
 // complete, by job id.
-func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []projections.Job) (map[events.ID]liveJob, error) {
+func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []farmviews.Job) (map[events.ID]liveJob, error) {
 	var runners []events.ID
 	open := map[events.ID]int{}
 	for _, j := range list {
@@ -373,7 +373,7 @@ func (s *Server) liveJobs(ctx context.Context, workspace events.ID, list []proje
 }
 
 // runnerOf returns the runner that has a job, or the zero id.
-func runnerOf(j projections.Job) events.ID {
+func runnerOf(j farmviews.Job) events.ID {
 	if !j.State.Held() {
 		return events.ID{}
 	}
@@ -381,7 +381,7 @@ func runnerOf(j projections.Job) events.ID {
 }
 
 // usageOf returns the usage of a job that its runner reported, nil if it reported none.
-func usageOf(p projections.RunnerPresence, job events.ID) *jobUsage {
+func usageOf(p farmviews.RunnerPresence, job events.ID) *jobUsage {
 	for _, u := range p.Usage {
 		if u.Job == job {
 			return &jobUsage{CPUMs: u.CPUMs, RSSBytes: u.RSSBytes}
@@ -391,7 +391,7 @@ func usageOf(p projections.RunnerPresence, job events.ID) *jobUsage {
 }
 
 // redactJob returns a job as c may see it. A service account does not see who a person is.
-func redactJob(c *door.Caller, j projections.Job) projections.Job {
+func redactJob(c *door.Caller, j farmviews.Job) farmviews.Job {
 	if c.Token == nil {
 		return j
 	}

@@ -10,17 +10,17 @@ import (
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // A lost job and its unfinished attempts have reasons.
 func TestLostJobHasReason(t *testing.T) {
 	j := exampleQueuedJob()
 	j.State, j.Epoch, j.Attempt = events.JobStateLost, 2, 2
-	j.Attempts = []projections.JobAttempt{
-		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Reason: "lease_expired", Log: &projections.JobLog{Integrity: "incomplete"}},
+	j.Attempts = []farmviews.JobAttempt{
+		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Reason: "lease_expired", Log: &farmviews.JobLog{Integrity: "incomplete"}},
 		{Epoch: 2, Attempt: 2, Ended: "lost", Reason: "sandbox_failed", Sent: &events.JobLogSummary{Truncated: true},
-			Log: &projections.JobLog{Bytes: 4, Integrity: "verified"}},
+			Log: &farmviews.JobLog{Bytes: 4, Integrity: "verified"}},
 	}
 	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 	require.Equal(t, "sandbox_failed", out.Reason)
@@ -44,7 +44,7 @@ func TestCommitOfJob(t *testing.T) {
 // deadline was computed.
 func TestGraceSecondsOfCancelledJob(t *testing.T) {
 	j := exampleQueuedJob()
-	j.Cancel = &projections.JobCancel{At: epoch.Add(400 * time.Microsecond), Deadline: epoch.Add(30*time.Second + farm.ForceAfter)}
+	j.Cancel = &farmviews.JobCancel{At: epoch.Add(400 * time.Microsecond), Deadline: epoch.Add(30*time.Second + farm.ForceAfter)}
 	require.Equal(t, 30, *newJob(j, jobWait{}).Cancel.Grace)
 }
 
@@ -52,8 +52,8 @@ func TestGraceSecondsOfCancelledJob(t *testing.T) {
 func TestRunningAttemptHasSizeOfItsLog(t *testing.T) {
 	j := exampleQueuedJob()
 	j.State, j.Epoch, j.Attempt = events.JobStateRunning, 2, 2
-	j.Attempts = []projections.JobAttempt{
-		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Log: &projections.JobLog{Bytes: 4, Integrity: "incomplete"}}, {Epoch: 2, Attempt: 2},
+	j.Attempts = []farmviews.JobAttempt{
+		{Epoch: 1, Attempt: 1, Ended: "lease_expired", Log: &farmviews.JobLog{Bytes: 4, Integrity: "incomplete"}}, {Epoch: 2, Attempt: 2},
 	}
 	out := newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 	liveJob{log: joblog.Size{Bytes: 7}}.addToDetail(&out)

@@ -19,7 +19,7 @@ import (
 	"svc/http/reply"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // logPage is the number of bytes of a log that are read at once. A slow reader keeps one in memory; as
@@ -73,7 +73,7 @@ type logQuery struct {
 
 // attemptOf returns the last attempt of a job with a number or, if number is 0, the last attempt. It
 // returns nil if number is 0 and the job was never assigned.
-func attemptOf(j projections.Job, number int) (*projections.JobAttempt, error) {
+func attemptOf(j farmviews.Job, number int) (*farmviews.JobAttempt, error) {
 	for i := len(j.Attempts) - 1; i >= 0; i-- {
 		if number == 0 || j.Attempts[i].Attempt == number {
 			return &j.Attempts[i], nil
@@ -87,8 +87,8 @@ func attemptOf(j projections.Job, number int) (*projections.JobAttempt, error) {
 
 // A logPart is the part of a log that a request reads.
 type logPart struct {
-	job           projections.Job
-	attempt       projections.JobAttempt
+	job           farmviews.Job
+	attempt       farmviews.JobAttempt
 	size          int64 // of the whole log, so far
 	from, to      int64 // byte offsets; to is exclusive
 	complete      bool
@@ -131,7 +131,7 @@ func (s *Server) getJobLog(ctx context.Context, in *logQuery) (*huma.StreamRespo
 
 // logPart returns the whole log of an attempt. It reads the size after complete, so that a complete log
 // is returned in full.
-func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*logPart, error) {
+func (s *Server) logPart(ctx context.Context, j farmviews.Job, attempt int) (*logPart, error) {
 	a, err := attemptOf(j, attempt)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (s *Server) logPart(ctx context.Context, j projections.Job, attempt int) (*
 
 // logSize returns the size of an attempt's log. A log that is shorter than when it was sealed has been
 // removed, or is being removed, and fails with errLogRemoved.
-func (s *Server) logSize(ctx context.Context, j projections.Job, a *projections.JobAttempt) (int64, error) {
+func (s *Server) logSize(ctx context.Context, j farmviews.Job, a *farmviews.JobAttempt) (int64, error) {
 	size, err := s.Logs.Size(ctx, j.Workspace, j.ID, a.Epoch)
 	if err != nil || a.Log == nil || size >= a.Log.Bytes {
 		return size, err

@@ -15,7 +15,7 @@ import (
 
 	"svc/farm/joblog"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func TestApplyRange(t *testing.T) {
@@ -75,7 +75,7 @@ func TestLogLinesDoNotDependOnChunks(t *testing.T) {
 	text := "one\r\n\ntwo é\n" + long + "\nthe last"
 	lines := func(size int, from int64) string {
 		w := httptest.NewRecorder()
-		write := newLogLines(projections.JobAttempt{}, "").writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
+		write := newLogLines(farmviews.JobAttempt{}, "").writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
 		for at := from; at < int64(len(text)); at += int64(size) {
 			end := min(at+int64(size), int64(len(text)))
 			require.NoError(t, write([]joblog.Chunk{{Offset: at, At: noon, Data: bytes.Clone([]byte(text[at:end]))}}, end == int64(len(text))))
@@ -109,7 +109,7 @@ func TestLogLineNumbers(t *testing.T) {
 			"1 1 2"},
 	} {
 		w := httptest.NewRecorder()
-		write := newLogLines(projections.JobAttempt{}, "").writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
+		write := newLogLines(farmviews.JobAttempt{}, "").writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
 		require.NoError(t, write(c.list, true))
 		require.Equal(t, c.want, numbersOf(t, w.Body), name)
 	}
@@ -117,9 +117,9 @@ func TestLogLineNumbers(t *testing.T) {
 
 // A line is of the step whose output contains its first byte, if that is known.
 func TestLogLineSteps(t *testing.T) {
-	steps := []projections.JobStep{{LogFrom: 2, LogLine: 2}, {LogFrom: 5, LogLine: 3}, {LogFrom: 5, LogLine: 3}, {}}
+	steps := []farmviews.JobStep{{LogFrom: 2, LogLine: 2}, {LogFrom: 5, LogLine: 3}, {LogFrom: 5, LogLine: 3}, {}}
 	w := httptest.NewRecorder()
-	write := newLogLines(projections.JobAttempt{Steps: steps}, "").writeTo(door.NewDeadlineWriter(deadlines{w},
+	write := newLogLines(farmviews.JobAttempt{Steps: steps}, "").writeTo(door.NewDeadlineWriter(deadlines{w},
 		door.Pace{Timeout: time.Minute}, nil))
 	require.NoError(t, write([]joblog.Chunk{{Line: 1, Data: []byte("a\nb\nc\nd\n")}}, true))
 	var of []string
@@ -139,7 +139,7 @@ func TestLogLineFilter(t *testing.T) {
 	log := "ok\tacme/API\n\x1b[31mac\x1b[1mme\x1b[0m failed\nplain\nacm\ne\na.me\nACME"
 	for text, want := range map[string]string{"acme": "1 2 7", "Acme failed": "2", "a.me": "6", "[31m": "", "\\": "", "E": "1 2 5 6 7"} {
 		w := httptest.NewRecorder()
-		write := newLogLines(projections.JobAttempt{}, text).writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
+		write := newLogLines(farmviews.JobAttempt{}, text).writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
 		for i := range log { // each byte a chunk
 			line := int64(strings.Count(log[:i], "\n") + 1)
 			require.NoError(t, write([]joblog.Chunk{{Offset: int64(i), Line: line, Data: []byte(log[i : i+1])}}, i == len(log)-1))
@@ -169,7 +169,7 @@ func TestLogLineFilterAcrossPieces(t *testing.T) {
 		"a letter":                    {fill(maxLogLine) + "needle", "n", "65536"},
 	} {
 		w := httptest.NewRecorder()
-		write := newLogLines(projections.JobAttempt{}, c.text).writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
+		write := newLogLines(farmviews.JobAttempt{}, c.text).writeTo(door.NewDeadlineWriter(deadlines{w}, door.Pace{Timeout: time.Minute}, nil))
 		require.NoError(t, write([]joblog.Chunk{{Line: 1, Data: []byte(c.log)}}, true))
 		var offsets []string
 		for dec := json.NewDecoder(w.Body); dec.More(); {

@@ -11,7 +11,7 @@ import (
 	"svc/farm/joblog"
 	"svc/http/openapi"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // maxLogLine bounds a line, in bytes. A longer line is split.
@@ -54,7 +54,7 @@ type logLines struct {
 
 // newLogLines returns logLines of an attempt that select the lines that contain text, ignoring case and terminal
 // colours. "" selects all lines.
-func newLogLines(a projections.JobAttempt, text string) *logLines {
+func newLogLines(a farmviews.JobAttempt, text string) *logLines {
 	l := &logLines{stepAt: a.StepAt}
 	if text != "" {
 		l.filter, l.filterSize = regexp.MustCompile("(?i)"+regexp.QuoteMeta(text)), utf8.RuneCountInString(text)

@@ -20,7 +20,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 type logStreamQuery struct {
@@ -121,13 +121,13 @@ func (s *Server) streamJobLog(ctx context.Context, in *logStreamQuery) (*huma.St
 
 // checkFollow fails if the job has no such attempt, its log was removed, or it has nothing at the
 // position after which the stream is to resume. An epoch other than 0 takes precedence over attempt.
-func (s *Server) checkFollow(ctx context.Context, j projections.Job, attempt, epoch int, from int64) error {
+func (s *Server) checkFollow(ctx context.Context, j farmviews.Job, attempt, epoch int, from int64) error {
 	a, err := attemptOf(j, attempt)
 	if err != nil {
 		return err
 	}
 	if epoch != 0 {
-		i := slices.IndexFunc(j.Attempts, func(a projections.JobAttempt) bool { return a.Epoch == epoch })
+		i := slices.IndexFunc(j.Attempts, func(a farmviews.JobAttempt) bool { return a.Epoch == epoch })
 		if i < 0 {
 			return errNotSent
 		}

@@ -24,6 +24,7 @@ import (
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/pgtest"
 )
 
@@ -51,7 +52,7 @@ func newLogger(t *testing.T) *logger {
 	l := &logger{t: t, db: db, workspace: events.NewID(epoch), job: events.NewID(epoch)}
 	l.store = store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(l.store.Close)
-	l.Server = &Server{Jobs: projections.Jobs{DB: db}, Config: Config{Logs: logs}, Door: door.New(door.Config{
+	l.Server = &Server{Jobs: farmviews.Jobs{DB: db}, Config: Config{Logs: logs}, Door: door.New(door.Config{
 		ServiceAccounts: projections.ServiceAccounts{DB: db},
 		Log:             slog.New(slog.DiscardHandler), Ending: make(chan struct{}), Now: func() time.Time { return epoch },
 	})}
@@ -152,7 +153,7 @@ func TestReadLogWholeAndInPart(t *testing.T) {
 
 	l.append(events.JobFinished{Epoch: 2, Seq: 3, Outcome: events.JobStateSucceeded, Reported: "succeeded"}, l.sealed(2, 11))
 	require.Equal(t, "bytes 0-3/11", l.read(logQuery{Format: "text", Range: "bytes=0-3"}).Header.Get("Content-Range"))
-	_, err := attemptOf(projections.Job{Attempts: []projections.JobAttempt{{Attempt: 1}}}, 2)
+	_, err := attemptOf(farmviews.Job{Attempts: []farmviews.JobAttempt{{Attempt: 1}}}, 2)
 	require.ErrorIs(t, err, errNoAttempt)
 }
 

@@ -16,7 +16,7 @@ import (
 	"svc/http/middleware"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/projections/fold"
 )
 
@@ -71,8 +71,8 @@ func (s *Server) jobRoutes() door.Section {
 			ID: "listJobs", Summary: "List jobs",
 			Text: "Lists all jobs, newest first; only queued and running ones with `status=active`; or finished ones, most recently " +
 				"finished first, with `status=terminal`. With `name`, `repo` or `runner`, jobs are ordered by submission, newest first.",
-			AnswerExample: schema.NewList([]projections.Job{exampleQueuedJob()}, 1, schema.ExamplePage,
-				func(j projections.Job) FarmJob { return newJob(j, jobWait{}) }),
+			AnswerExample: schema.NewList([]farmviews.Job{exampleQueuedJob()}, 1, schema.ExamplePage,
+				func(j farmviews.Job) FarmJob { return newJob(j, jobWait{}) }),
 		}),
 		door.Query(s.getJob, door.Route{
 			Method: "GET", Path: "/farm/jobs/{id}", Guard: door.AnyMemberOrReadToken, Farm: true,
@@ -102,8 +102,8 @@ type jobsQuery struct {
 	schema.Paging
 }
 
-func (q *jobsQuery) query(workspace events.ID) (projections.JobQuery, error) {
-	out := projections.JobQuery{
+func (q *jobsQuery) query(workspace events.ID) (farmviews.JobQuery, error) {
+	out := farmviews.JobQuery{
 		Workspace: workspace, All: q.Status == "", Active: q.Status == "active", State: events.JobState(q.State), Name: q.Name,
 		Q: q.Q, Limit: q.Limit, Offset: q.Offset,
 	}
@@ -143,7 +143,7 @@ func (s *Server) listJobs(ctx context.Context, in *jobsQuery) (*jobsAnswer, erro
 	if err != nil {
 		return nil, err
 	}
-	out := &jobsAnswer{schema.NewList(found, total, in.Paging, func(j projections.Job) FarmJob {
+	out := &jobsAnswer{schema.NewList(found, total, in.Paging, func(j farmviews.Job) FarmJob {
 		one := newJob(redactJob(door.CallerOf(ctx), j), jobWaitOf(waits, j, nil))
 		live[j.ID].addTo(&one)
 		return one
@@ -156,7 +156,7 @@ type jobPath struct {
 }
 
 // findJob returns the job that a path names, in the caller's workspace.
-func (s *Server) findJob(ctx context.Context, id string) (projections.Job, error) {
+func (s *Server) findJob(ctx context.Context, id string) (farmviews.Job, error) {
 	return door.FindInPath(ctx, id, farm.ErrNoJob, s.Jobs.Get)
 }
 
@@ -176,7 +176,7 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 		return nil, err
 	}
 	out := newJobDetail(one, found, spec)
-	live, err := s.liveJobs(ctx, found.Workspace, []projections.Job{found})
+	live, err := s.liveJobs(ctx, found.Workspace, []farmviews.Job{found})
 	if err != nil {
 		return nil, err
 	}
@@ -185,12 +185,12 @@ func (s *Server) getJob(ctx context.Context, in *jobPath) (*jobDetailAnswer, err
 }
 
 // jobNow returns a job with, if it is queued, the reason why it waits and its position.
-func (s *Server) jobNow(ctx context.Context, j projections.Job) (FarmJob, error) {
+func (s *Server) jobNow(ctx context.Context, j farmviews.Job) (FarmJob, error) {
 	redacted := redactJob(door.CallerOf(ctx), j)
 	if j.State != events.JobStateQueued {
 		return door.WithNames(ctx, s.Door, newJob(redacted, jobWait{}), (*FarmJob).names)
 	}
-	waits, err := s.Jobs.Waits(ctx, j.Workspace, []projections.Job{j}, s.Now())
+	waits, err := s.Jobs.Waits(ctx, j.Workspace, []farmviews.Job{j}, s.Now())
 	if err != nil {
 		return FarmJob{}, err
 	}
@@ -271,13 +271,13 @@ func exampleJobSpec() events.JobSpec {
 	return spec
 }
 
-func exampleQueuedJob() projections.Job {
-	return projections.Job{
+func exampleQueuedJob() farmviews.Job {
+	return farmviews.Job{
 		ID: ExampleJobID, Name: "unit tests", State: events.JobStateQueued, Repo: &schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name,
 		Priority: "normal", MaxAttempts: 2, SubmittedBy: events.Actor{Type: events.ByService, Name: "service:ci-bot"},
 		SubmittedAt: schema.ExampleAt(10), QueuedAt: schema.ExampleAt(10), NotBefore: schema.ExampleAt(10),
 		ExpiresAt: schema.ExampleAt(10).Add(24 * time.Hour),
-		Artifacts: projections.JobArtifacts{State: "none"},
+		Artifacts: farmviews.JobArtifacts{State: "none"},
 	}
 }
 
@@ -291,13 +291,13 @@ func exampleJobDetail() jobDetail {
 	j, code := exampleQueuedJob(), 0
 	j.State, j.Epoch, j.Attempt, j.Runner, j.RunnerName = events.JobStateSucceeded, 1, 1, &exampleRunnerID, "builder-1"
 	j.StartedAt, j.FinishedAt = new(schema.ExampleAt(9)), new(schema.ExampleAt(7))
-	j.Outcome = &projections.JobOutcome{Reported: "succeeded", ExitCode: &code, CPUMs: 64_100, MaxRSSBytes: 512_000_000}
-	j.Artifacts.LeftOut, j.Artifacts.LeftOutCount = []projections.JobLeftOut{{Path: "dist/current", Reason: "link_outside"}}, 1
-	j.Attempts = []projections.JobAttempt{{
+	j.Outcome = &farmviews.JobOutcome{Reported: "succeeded", ExitCode: &code, CPUMs: 64_100, MaxRSSBytes: 512_000_000}
+	j.Artifacts.LeftOut, j.Artifacts.LeftOutCount = []farmviews.JobLeftOut{{Path: "dist/current", Reason: "link_outside"}}, 1
+	j.Attempts = []farmviews.JobAttempt{{
 		Epoch: 1, Attempt: 1, Runner: exampleRunnerID, RunnerName: "builder-1", LeasedAt: schema.ExampleAt(10), StartedAt: j.StartedAt,
 		EndedAt: j.FinishedAt, Ended: "succeeded",
-		Steps: []projections.JobStep{{Status: "succeeded", StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, ExitCode: &code}},
-		Log:   &projections.JobLog{Bytes: 18_233, Chunks: 9, Integrity: "verified"},
+		Steps: []farmviews.JobStep{{Status: "succeeded", StartedAt: j.StartedAt, FinishedAt: j.FinishedAt, ExitCode: &code}},
+		Log:   &farmviews.JobLog{Bytes: 18_233, Chunks: 9, Integrity: "verified"},
 	}}
 	return newJobDetail(newJob(j, jobWait{}), j, exampleJobSpec())
 }

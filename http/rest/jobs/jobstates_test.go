@@ -10,7 +10,7 @@ import (
 	"svc/events"
 	"svc/farm/joblog"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/world"
 )
 
@@ -22,18 +22,18 @@ func TestRunJobsHaveFarmState(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.PlayEndings(t.Context()))
 	s := &Server{
-		Jobs: projections.Jobs{DB: w.DB}, Runners: projections.Runners{DB: w.DB}, Door: door.New(door.Config{Now: time.Now}),
+		Jobs: farmviews.Jobs{DB: w.DB}, Runners: farmviews.Runners{DB: w.DB}, Door: door.New(door.Config{Now: time.Now}),
 		Config: Config{Logs: joblog.New(w.DB, slog.New(slog.DiscardHandler))},
 	}
 
-	ended, _, err := s.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
+	ended, _, err := s.Jobs.Page(t.Context(), farmviews.JobQuery{Workspace: p.Workspace, State: events.JobStateSucceeded, Limit: 1})
 	require.NoError(t, err)
-	waits, _, err := s.Jobs.Page(t.Context(), projections.JobQuery{
+	waits, _, err := s.Jobs.Page(t.Context(), farmviews.JobQuery{
 		Workspace: p.Workspace, Active: true, State: events.JobStateQueued, Limit: 1,
 	})
 	require.NoError(t, err)
 
-	found, total, err := s.Jobs.Page(t.Context(), projections.JobQuery{Workspace: p.Workspace, Q: "ｔＥＳＴＳ́", Limit: 1})
+	found, total, err := s.Jobs.Page(t.Context(), farmviews.JobQuery{Workspace: p.Workspace, Q: "ｔＥＳＴＳ́", Limit: 1})
 	require.NoError(t, err)
 	require.NotZero(t, total)
 	require.Len(t, found, 1)

@@ -10,6 +10,7 @@ import (
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
@@ -25,14 +26,14 @@ func TestTokensDoNotSeeNamesOfPeople(t *testing.T) {
 	itself := schema.AuditActor{Type: bot.Type, ID: bot.ID.String(), Name: bot.Name}
 	require.Equal(t, itself, token.RedactActor(itself))
 
-	j := projections.Job{SubmittedBy: ada, Cancel: &projections.JobCancel{By: ada, Reason: "superseded"}}
+	j := farmviews.Job{SubmittedBy: ada, Cancel: &farmviews.JobCancel{By: ada, Reason: "superseded"}}
 	require.Equal(t, j, redactJob(person, j))
 	told := redactJob(token, j)
 	require.Empty(t, told.SubmittedBy.Name)
 	require.Empty(t, told.Cancel.By.Name)
 	require.Equal(t, "superseded", told.Cancel.Reason)
 	require.Equal(t, ada.Name, j.Cancel.By.Name, "the job itself is unchanged")
-	j = projections.Job{SubmittedBy: bot, Cancel: &projections.JobCancel{By: bot}}
+	j = farmviews.Job{SubmittedBy: bot, Cancel: &farmviews.JobCancel{By: bot}}
 	require.Equal(t, j, redactJob(token, j))
 
 	s := &Server{Door: door.New(door.Config{Now: time.Now})} // without a database that knows names

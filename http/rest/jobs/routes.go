@@ -10,7 +10,7 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/queue"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/farmviews"
 )
 
 // Config configures what is stored of jobs.
@@ -29,9 +29,9 @@ type Server struct {
 	*door.Door
 	Config
 	Queue     queue.Queue
-	Jobs      projections.Jobs
-	Runners   projections.Runners
-	Artifacts projections.Artifacts
+	Jobs      farmviews.Jobs
+	Runners   farmviews.Runners
+	Artifacts farmviews.Artifacts
 
 	// RepoOf returns a repository that jobs may name.
 	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)

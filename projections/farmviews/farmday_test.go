@@ -1,4 +1,4 @@
-package projections_test
+package farmviews_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/world"
 )
 
@@ -61,15 +61,15 @@ func TestFarmDaySummary(t *testing.T) {
 	ended := now.Add(-time.Minute)
 	insert(world.NewID(), world.NewID(), events.JobStateSucceeded, now.Add(-time.Hour), &ended, &ended)
 
-	f, err := projections.BuildFarm{DB: w.DB}.Get(t.Context(), workspace, now)
+	f, err := farmviews.BuildFarm{DB: w.DB}.Get(t.Context(), workspace, now)
 	require.NoError(t, err)
 	require.Equal(t, map[events.JobState]int{events.JobStateSucceeded: 2, events.JobStateFailed: 1, events.JobStateExpired: 1}, f.Day.ByState)
 	require.Equal(t, []any{4, 3 * time.Second}, []any{f.Day.Jobs, *f.Day.Wait})
 	require.Equal(t, []any{2, 9 * time.Second}, []any{f.Prior.Jobs, *f.Prior.Wait})
 	require.WithinDuration(t, now.Add(-3*time.Minute), *f.OldestSince, 0, "the one that waits longest")
 
-	f, err = projections.BuildFarm{DB: w.DB}.Get(t.Context(), world.NewID(), now)
+	f, err = farmviews.BuildFarm{DB: w.DB}.Get(t.Context(), world.NewID(), now)
 	require.NoError(t, err)
 	require.Nil(t, f.OldestSince)
-	require.Equal(t, projections.FarmDay{ByState: map[events.JobState]int{}}, f.Day)
+	require.Equal(t, farmviews.FarmDay{ByState: map[events.JobState]int{}}, f.Day)
 }

@@ -1,4 +1,4 @@
-package projections_test
+package farmviews_test
 
 import (
 	"crypto/sha256"
@@ -15,6 +15,7 @@ import (
 	"svc/events/store"
 	"svc/migrations"
 	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -28,7 +29,7 @@ func TestMachinesOfOlderBuildsAreCounted(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	require.NoError(t, migrationsBefore(t, "0047").Migrate(t.Context(), conn, io.Discard))
+	require.NoError(t, pgtest.MigrationsBefore(t, "../../migrations", "0047").Migrate(t.Context(), conn, io.Discard))
 
 	db := world.Connect(t, url)
 	_, err = db.Exec(t.Context(), `
@@ -100,10 +101,10 @@ func enrol(t *testing.T, log *store.Store, workspace events.ID) {
 // requireMachines requires that the lists report n runners and enrollments.
 func requireMachines(t *testing.T, db *pgxpool.Pool, workspace events.ID, n int) {
 	t.Helper()
-	_, total, err := projections.Runners{DB: db}.Page(t.Context(), workspace, "", 1, 0)
+	_, total, err := farmviews.Runners{DB: db}.Page(t.Context(), workspace, "", 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, n, total)
-	_, total, err = projections.Enrollments{DB: db}.Page(t.Context(), workspace, world.Epoch, 1, 0)
+	_, total, err = farmviews.Enrollments{DB: db}.Page(t.Context(), workspace, world.Epoch, 1, 0)
 	require.NoError(t, err)
 	require.Equal(t, n, total)
 }

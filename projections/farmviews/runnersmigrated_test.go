@@ -1,4 +1,4 @@
-package projections_test
+package farmviews_test
 
 import (
 	"os"
@@ -27,7 +27,7 @@ func TestMigratedRunnerLabelsEqualTheLog(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), `update runners set labels = $2 where workspace_id = $1`, workspace, said)
 	require.NoError(t, err)
-	migration, err := os.ReadFile("../migrations/0071_runner_labels.sql")
+	migration, err := os.ReadFile("../../migrations/0071_runner_labels.sql")
 	require.NoError(t, err)
 	_, err = w.DB.Exec(t.Context(), string(migration))
 	require.NoError(t, err)

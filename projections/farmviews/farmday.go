@@ -1,4 +1,4 @@
-package projections
+package farmviews
 
 import (
 	"context"
@@ -51,12 +51,7 @@ const selectOldestQueued = `
 // Get returns the summary at time now.
 func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) (f FarmSummary, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(f.Slots.scanTargets()...) })
-	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
-		counts, _, err := query.Optional[JobCounts](rows, "counts of jobs")
-		f.Queued = counts.Queued
-		return err
-	})
+	QueueCounts(b, workspace, &f.Slots, &f.Queued)
 	b.Queue(selectOldestQueued, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(&f.OldestSince) })
 	day := func(into *FarmDay, to time.Time) {
 		b.Queue(selectFarmDay, workspace, to.Add(-24*time.Hour), to, MaxFarmJobs).Query(into.scan)
@@ -67,6 +62,16 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 		return f, fmt.Errorf("read build farm of %s: %w", workspace, err)
 	}
 	return f, nil
+}
+
+// QueueCounts queues reading the capacity of a workspace's runners, and how many jobs wait for one.
+func QueueCounts(b *pgx.Batch, workspace events.ID, slots *RunnerSlots, queued *int) {
+	b.Queue(selectSlots, workspace).QueryRow(func(row pgx.Row) error { return row.Scan(slots.scanTargets()...) })
+	b.Queue(selectCounts, workspace).Query(func(rows pgx.Rows) error {
+		counts, _, err := query.Optional[JobCounts](rows, "counts of jobs")
+		*queued = counts.Queued
+		return err
+	})
 }
 
 func (d *FarmDay) scan(rows pgx.Rows) error {

@@ -1,4 +1,4 @@
-package projections_test
+package farmviews_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/world"
 )
 
@@ -25,7 +25,7 @@ func TestPendingEnrollmentsLeaveOutExpiredOnes(t *testing.T) {
 		})
 	}
 	at := world.Epoch.Add(time.Minute) // the second expires at this moment
-	list, total, err := projections.Enrollments{DB: w.DB}.Pending(t.Context(), workspace, at, 10, 0)
+	list, total, err := farmviews.Enrollments{DB: w.DB}.Pending(t.Context(), workspace, at, 10, 0)
 	require.NoError(t, err)
 	require.Equal(t, 1, total)
 	require.Len(t, list, 1)

@@ -1,4 +1,4 @@
-package projections_test
+package farmviews_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/farmviews"
 	"svc/test/world"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestQueueShareIsLimited(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	v, workspace, greedy, other := projections.Jobs{DB: w.DB}, world.NewID(), world.NewID(), world.NewID()
+	v, workspace, greedy, other := farmviews.Jobs{DB: w.DB}, world.NewID(), world.NewID(), world.NewID()
 	insert := func(by events.ID, requirement string) {
 		_, err := w.DB.Exec(t.Context(), `
 			insert into jobs (workspace_id, job_id, name, state, submitted_by, requirement, required, repo_name, priority, fair_key, turn,
@@ -30,11 +30,11 @@ func TestQueueShareIsLimited(t *testing.T) {
 		require.NoError(t, err)
 		return q.Requirements
 	}
-	for i := range projections.MaxRequirements + 10 {
+	for i := range farmviews.MaxRequirements + 10 {
 		insert(greedy, fmt.Sprintf("set-%03d", i))
 	}
 	insert(other, "set-other")
-	require.Equal(t, projections.MaxRequirements+1, asks(greedy, "set-new"))
+	require.Equal(t, farmviews.MaxRequirements+1, asks(greedy, "set-new"))
 	require.Equal(t, 2, asks(other, "set-new"))
 	require.Equal(t, 1, asks(world.NewID(), "set-new"))
 	require.Zero(t, asks(greedy, "set-other"), "another job asks for that")
@@ -44,7 +44,7 @@ func TestQueueShareIsLimited(t *testing.T) {
 		require.NoError(t, err)
 		return full
 	}
-	const length = projections.MaxRequirements + 11 // 75
+	const length = farmviews.MaxRequirements + 11 // 75
 	require.False(t, full(greedy, length, 100), "74 of 75 beside 25 places")
 	require.True(t, full(greedy, length, 99), "74 beside 24")
 	require.False(t, full(other, length, 99))
