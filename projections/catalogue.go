@@ -2,8 +2,9 @@
 //
 // Each view has a file with its row type, the kinds of events it folds, and its fold function. Where
 // these or its queries are long, they have files of their own, such as memberquery.go. Small views
-// that belong together share a file. Packages auditlog and farmviews have some of them. Package fold
-// maintains views. They decide nothing, and dropping one loses nothing: package rebuild rebuilds it.
+// that belong together share a file. Packages auditlog, farmviews and runviews have those of the audit
+// log, the build farm and runs. Package fold maintains views. They decide nothing, and dropping one
+// loses nothing: package rebuild rebuilds it.
 //
 // To add a view, write a migration with its table, a file here, and an entry in [All].
 package projections
@@ -16,6 +17,7 @@ import (
 	"svc/projections/auditlog"
 	"svc/projections/farmviews"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 )
 
 // All returns every view, in the order in which they are rebuilt. Views that decisions about rights
@@ -24,8 +26,9 @@ func All() []fold.View {
 	return slices.Concat(
 		[]fold.View{
 			users, accounts, workspaces, deletedWorkspaces, members, memberCounts, memberWords, invitations, serviceAccounts, serviceTokens,
-			runs, runCounts, decisions, outcomes, auditlog.View,
 		},
+		runviews.All(),
+		[]fold.View{auditlog.View},
 		farmviews.All(),
 		[]fold.View{repos, globalKeys, uniqueKeys},
 	)

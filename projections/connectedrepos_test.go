@@ -8,8 +8,21 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 	"svc/test/world"
 )
+
+var (
+	web = events.Repo{ID: world.NewID(), Name: "acme/web"}
+	api = events.Repo{ID: world.NewID(), Name: "acme/api"}
+)
+
+// queueRun queues a run, with events after that, and waits until the views have it.
+func queueRun(t *testing.T, w *world.World, workspace events.ID, repo events.Repo, issue int, more ...events.Event) {
+	t.Helper()
+	w.Record(t, world.System, workspace, world.NewID(), append([]events.Event{events.RunQueued{Repo: repo, IssueNumber: issue}}, more...)...)
+	w.CaughtUp(t)
+}
 
 func TestConnectedRepos(t *testing.T) {
 	t.Parallel()
@@ -24,8 +37,8 @@ func TestConnectedRepos(t *testing.T) {
 	connected := events.RepoConnected{Name: "acme/site", Host: host, Credential: world.NewID(), Settings: settings}
 	w.Record(t, by, workspace, site, connected)
 	w.Record(t, by, workspace, gone, connected, events.RepoDisconnected{Name: "acme/site"})
-	queueAt(t, w, world.Epoch, workspace, runScript{events.Repo{ID: site, Name: "acme/site"}, 1, "x", nil}, runScript{web, 2, "x", nil})
-	w.CaughtUp(t)
+	queueRun(t, w, workspace, events.Repo{ID: site, Name: "acme/site"}, 1)
+	queueRun(t, w, workspace, web, 2)
 	v := projections.Repos{DB: w.DB}
 	get := func() projections.Repo {
 		t.Helper()
@@ -83,7 +96,27 @@ func TestConnectedRepos(t *testing.T) {
 	_, ok, err := v.Get(t.Context(), world.NewID(), site)
 	require.NoError(t, err)
 	require.False(t, ok)
-	runs, err := projections.Runs{DB: w.DB}.ActiveOf(t.Context(), workspace, site, []int{1, 2})
+	runs, err := runviews.Runs{DB: w.DB}.ActiveOf(t.Context(), workspace, site, []int{1, 2})
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
+}
+
+func TestReposListsRepositoriesOfRuns(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	workspace := world.NewID()
+	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
+	queueRun(t, w, workspace, web, 1)
+	queueRun(t, w, workspace, api, 2, events.RunCancelled{Repo: api.ID})
+	queueRun(t, w, world.NewID(), events.Repo{ID: world.NewID(), Name: "other/one"}, 1)
+	list, err := projections.Repos{DB: w.DB}.List(t.Context(), workspace)
+	require.NoError(t, err)
+	require.Equal(t, []projections.ListedRepo{
+		{ID: api.ID, Name: "acme/api", Status: projections.RepoUnconnected, Terminal: 1},
+		{ID: web.ID, Name: "acme/web", Status: projections.RepoUnconnected, Active: 1},
+	}, list)
+	queueRun(t, w, workspace, renamed, 3)
+	list, err = projections.Repos{DB: w.DB}.List(t.Context(), workspace)
+	require.NoError(t, err)
+	require.Equal(t, projections.ListedRepo{ID: web.ID, Name: "acme/site", Status: projections.RepoUnconnected, Active: 2}, list[1])
 }

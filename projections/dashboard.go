@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/fault"
 	"svc/projections/farmviews"
+	"svc/projections/runviews"
 )
 
 // Dashboard answers what is going on in a workspace, from its runs and its build farm.
@@ -45,10 +46,10 @@ func collectPositions(rows pgx.Rows) (map[events.ID]string, error) {
 
 // An Overview is what the dashboard shows of a workspace.
 type Overview struct {
-	Position string        // one of Positions that the overview has at least reached
-	Stages   Stages        // of active runs
-	Waiting  WaitingCounts // open decisions
-	Recent   []Run         // most recently updated runs, newest first
+	Position string                 // one of Positions that the overview has at least reached
+	Stages   runviews.Stages        // of active runs
+	Waiting  runviews.WaitingCounts // open decisions
+	Recent   []runviews.Run         // most recently updated runs, newest first
 	Slots    farmviews.RunnerSlots
 	Queued   int // jobs that wait for a runner
 }
@@ -61,14 +62,9 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 		o.Position = found[workspace]
 		return err
 	})
-	o.Stages.queue(b, workspace, nil, now)
-	b.Queue(selectWaiting, workspace).Query(o.Waiting.scan)
-	b.Queue(`
-		select `+runColumns+` from runs
-		where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, recent).Query(func(rows pgx.Rows) (err error) {
-		o.Recent, err = pgx.CollectRows(rows, scanRun)
-		return err
-	})
+	o.Stages.Queue(b, workspace, nil, now)
+	o.Waiting.Queue(b, workspace)
+	runviews.QueueRecent(b, workspace, recent, &o.Recent)
 	farmviews.QueueCounts(b, workspace, &o.Slots, &o.Queued)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
 		return o, fmt.Errorf("read dashboard of %s: %w", workspace, err)

@@ -33,6 +33,7 @@ import (
 	"svc/projections/auditlog"
 	"svc/projections/farmviews"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 	"svc/sessions"
 	"svc/vault"
 )
@@ -171,8 +172,8 @@ func redirectToApp(origin string, log *slog.Logger) http.Handler {
 func primary(of database, follower *fold.Follower) rest.Primary {
 	db := of.Pool
 	return rest.Primary{
-		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
-		Decisions: projections.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Runs: runviews.Runs{DB: db}, Repos: projections.Repos{DB: db},
+		Decisions: runviews.Decisions{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Users: projections.Users{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		ServiceAccounts: projections.ServiceAccounts{DB: db}, Runners: farmviews.Runners{DB: db}, Enrollments: farmviews.Enrollments{DB: db},
 		Jobs: farmviews.Jobs{DB: db}, BuildFarm: farmviews.BuildFarm{DB: db}, Artifacts: farmviews.Artifacts{DB: db},
@@ -184,9 +185,9 @@ func primary(of database, follower *fold.Follower) rest.Primary {
 func lists(of database, follower *fold.Follower) rest.Lists {
 	db := of.lists
 	return rest.Lists{
-		Runs: projections.Runs{DB: db}, Repos: projections.Repos{DB: db},
-		Decisions: projections.Decisions{DB: db}, Audit: auditlog.Audit{DB: db},
-		Insights: projections.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
+		Runs: runviews.Runs{DB: db}, Repos: projections.Repos{DB: db},
+		Decisions: runviews.Decisions{DB: db}, Audit: auditlog.Audit{DB: db},
+		Insights: runviews.Insights{DB: db}, Dashboard: projections.Dashboard{DB: db}, Workspaces: projections.Workspaces{DB: db},
 		Awaiter: fold.Replica{DB: db, Follower: follower},
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"svc/http/rest/schema"
 	"svc/projections"
 	"svc/projections/farmviews"
+	"svc/projections/runviews"
 )
 
 func (s *Server) dashboardRoutes() door.Section {
@@ -146,7 +147,7 @@ func newDashboard(o projections.Overview, system system, now time.Time) *dashboa
 	return d
 }
 
-func newWaiting(c projections.WaitingCounts) waiting {
+func newWaiting(c runviews.WaitingCounts) waiting {
 	w := waiting{Waiting: c.Total(), OldestAt: openapi.FormatOptionalTime(c.Oldest), ByKind: []kindWaiting{}}
 	for _, kind := range runs.DecisionKinds {
 		w.ByKind = append(w.ByKind, kindWaiting{kind, c.ByKind[kind]})
@@ -199,7 +200,7 @@ func describeUnchanged() *huma.Response {
 }
 
 var exampleOverview = projections.Overview{
-	Stages: runs.ExampleStages, Waiting: runs.ExampleWaiting, Recent: []projections.Run{runs.ExampleRun()},
+	Stages: runs.ExampleStages, Waiting: runs.ExampleWaiting, Recent: []runviews.Run{runs.ExampleRun()},
 	Slots: farmviews.RunnerSlots{Online: 2, Total: 6, Busy: 1}, Queued: 3,
 }
 

@@ -22,6 +22,7 @@ import (
 	"svc/projections/auditlog"
 	"svc/projections/farmviews"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 	"svc/proof"
 	"svc/sessions"
 	"svc/test/world"
@@ -58,9 +59,9 @@ func TestListsWaitForServerThatLags(t *testing.T) {
 			Users: projections.Users{DB: w.DB},
 		},
 		Lists: Lists{
-			Runs: projections.Runs{DB: lagging}, Repos: projections.Repos{DB: lagging},
-			Decisions: projections.Decisions{DB: lagging}, Audit: auditlog.Audit{DB: lagging},
-			Insights: projections.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
+			Runs: runviews.Runs{DB: lagging}, Repos: projections.Repos{DB: lagging},
+			Decisions: runviews.Decisions{DB: lagging}, Audit: auditlog.Audit{DB: lagging},
+			Insights: runviews.Insights{DB: lagging}, Dashboard: projections.Dashboard{DB: lagging}, Awaiter: w.Follower,
 		},
 	})
 	s.runs.Credentials.Repo = w.Commands.Repo

@@ -27,6 +27,7 @@ import (
 	"svc/projections"
 	"svc/projections/auditlog"
 	"svc/projections/farmviews"
+	"svc/projections/runviews"
 	"svc/proof"
 	"svc/sessions"
 )
@@ -64,9 +65,9 @@ type Config struct {
 // Primary has the views on the primary database: all inline ones, and the followed ones that writes
 // read or show in their answers.
 type Primary struct {
-	Runs            projections.Runs
+	Runs            runviews.Runs
 	Repos           projections.Repos
-	Decisions       projections.Decisions
+	Decisions       runviews.Decisions
 	Workspaces      projections.Workspaces
 	Users           projections.Users
 	Members         projections.Members
@@ -85,11 +86,11 @@ type Primary struct {
 // Lists has the followed views that GETs read, perhaps from a replica of the database. Authorization and
 // writes never read them.
 type Lists struct {
-	Runs       projections.Runs
+	Runs       runviews.Runs
 	Repos      projections.Repos
-	Decisions  projections.Decisions
+	Decisions  runviews.Decisions
 	Audit      auditlog.Audit
-	Insights   projections.Insights
+	Insights   runviews.Insights
 	Dashboard  projections.Dashboard
 	Workspaces projections.Workspaces
 	Awaiter    door.Awaiter // of the database that has these views

@@ -18,6 +18,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 	"svc/test/pgtest"
 	"svc/test/world"
 )
@@ -54,7 +55,7 @@ func TestSeveralFollowersFoldEachEventOnce(t *testing.T) {
 	all.Wait()
 	w.CaughtUp(t)
 	for i, a := range accounts {
-		run, ok, err := projections.Runs{DB: w.DB}.Get(t.Context(), a.workspace, a.run)
+		run, ok, err := runviews.Runs{DB: w.DB}.Get(t.Context(), a.workspace, a.run)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, sums[i], run.CostCents)
@@ -92,7 +93,7 @@ func TestFollowerSurvivesLostConnections(t *testing.T) {
 	})
 	require.Positive(t, ended, "connections that were ended")
 	w.CaughtUp(t)
-	got, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+	got, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 	require.NoError(t, err)
 	require.Equal(t, sum, got.CostCents)
 	world.RequireRebuilt(t, w.DB)

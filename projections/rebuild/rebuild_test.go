@@ -17,6 +17,7 @@ import (
 	"svc/projections"
 	"svc/projections/auditlog"
 	"svc/projections/rebuild"
+	"svc/projections/runviews"
 	"svc/test/world"
 )
 
@@ -107,11 +108,11 @@ func reads(db *pgxpool.Pool, p *world.Player) map[string]func(context.Context) e
 			return some(n, err)
 		},
 		"runs": func(ctx context.Context) error {
-			_, active, err := projections.Runs{DB: db}.Page(ctx, projections.RunQuery{Workspace: p.Workspace, Active: true, Limit: 10})
+			_, active, err := runviews.Runs{DB: db}.Page(ctx, runviews.RunQuery{Workspace: p.Workspace, Active: true, Limit: 10})
 			if err != nil {
 				return err
 			}
-			_, over, err := projections.Runs{DB: db}.Page(ctx, projections.RunQuery{Workspace: p.Workspace, Limit: 10})
+			_, over, err := runviews.Runs{DB: db}.Page(ctx, runviews.RunQuery{Workspace: p.Workspace, Limit: 10})
 			return some(active+over, err)
 		},
 		"audit": func(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // A reader is a workspace with runs, and a service token that may read them.
@@ -98,12 +99,12 @@ func (r *reader) listRequest() []byte {
 
 // plainRead makes the queries that the list of runs needs, without HTTP.
 func (r *reader) plainRead(db *pgxpool.Pool) func(context.Context, int) error {
-	accounts, runs := projections.ServiceAccounts{DB: db}, projections.Runs{DB: db}
+	accounts, runs := projections.ServiceAccounts{DB: db}, runviews.Runs{DB: db}
 	return func(ctx context.Context, _ int) error {
 		if found, err := accounts.Tokens(ctx, []events.Fingerprint{r.token.Fingerprint()}); err != nil || len(found) == 0 {
 			return fmt.Errorf("token: %d, %w", len(found), err)
 		}
-		_, _, err := runs.Page(ctx, projections.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
+		_, _, err := runs.Page(ctx, runviews.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
 		return err
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // warmUpQueries is the number of queries after which PostgreSQL has chosen between a
@@ -39,9 +39,9 @@ func runsPartial(ctx context.Context, s *suite) (result, error) {
 			return result{}, err
 		}
 		defer one.Close()
-		runs := projections.Runs{DB: one}
+		runs := runviews.Runs{DB: one}
 		page := func(ctx context.Context, _ int) error {
-			list, total, err := runs.Page(ctx, projections.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
+			list, total, err := runs.Page(ctx, runviews.RunQuery{Workspace: r.workspace, Active: true, Limit: 25})
 			if err == nil && (len(list) != 25 || total != 50) {
 				err = fmt.Errorf("%d runs of %d", len(list), total)
 			}

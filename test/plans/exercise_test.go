@@ -28,6 +28,7 @@ import (
 	"svc/projections/auditlog"
 	"svc/projections/fold"
 	"svc/projections/query"
+	"svc/projections/runviews"
 	"svc/proof"
 	"svc/sessions"
 )
@@ -168,7 +169,7 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
 	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo.ID, RepoName: p.repo.Name, Title: "Light mode",
 		Largest: func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
-			return projections.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID, issueOf)
+			return runviews.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID, issueOf)
 		}}))
 	ok(h.ExportAudit(ctx, commands.ExportAudit{Meta: owner, Format: "csv"}))
 
@@ -260,8 +261,8 @@ func (p *process) askMembers(t *testing.T) {
 
 func (p *process) askRuns(t *testing.T) {
 	t.Helper()
-	ctx, v := t.Context(), projections.Runs{DB: p.asks}
-	for _, q := range []projections.RunQuery{
+	ctx, v := t.Context(), runviews.Runs{DB: p.asks}
+	for _, q := range []runviews.RunQuery{
 		{Active: true}, {}, {Offset: 99_000}, {Repo: &p.repo.ID}, {Active: true, Repo: &p.repo.ID}, {Q: "date parsing 777"},
 		{Active: true, Q: "7"}, {Q: "nothing of the kind"}, {Q: "7", Offset: 99_000}, {Q: "7", Repo: &p.rare},
 	} {
@@ -270,16 +271,16 @@ func (p *process) askRuns(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, text := range []string{"date parsing 777", "7", "nothing of the kind"} {
-		done[[]projections.Run](t)(v.Search(ctx, p.acme, text, 5))
+		done[[]runviews.Run](t)(v.Search(ctx, p.acme, text, 5))
 	}
 	_, ok, err := v.Get(ctx, p.acme, p.run)
 	require.True(t, ok, err)
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
-		done[projections.RunCounts](t)(v.Counts(ctx, p.acme, repo, epoch))
+		done[runviews.RunCounts](t)(v.Counts(ctx, p.acme, repo, epoch))
 	}
 	repos := projections.Repos{DB: p.asks}
 	done[[]projections.ListedRepo](t)(repos.List(ctx, p.acme))
-	done[[]projections.Run](t)(v.ActiveOf(ctx, p.acme, p.repo.ID, []int{1, 7, 777}))
+	done[[]runviews.Run](t)(v.ActiveOf(ctx, p.acme, p.repo.ID, []int{1, 7, 777}))
 	done[int](t)(repos.Count(ctx, p.acme))
 	done[map[events.ID]projections.RepoSite](t)(repos.Sites(ctx, p.acme, []events.ID{p.repo.ID}))
 	_, _, err = repos.Get(ctx, p.acme, p.repo.ID)
@@ -290,7 +291,7 @@ func (p *process) askRuns(t *testing.T) {
 	_, ok, err = v.Repo(ctx, p.acme, p.repo.ID, p.commands.IssueOf)
 	require.True(t, ok, err)
 
-	decisions := projections.Decisions{DB: p.asks}
+	decisions := runviews.Decisions{DB: p.asks}
 	_, _, err = decisions.Get(ctx, p.acme, newID())
 	require.NoError(t, err)
 	_, _, err = decisions.Inbox(ctx, p.acme, 25, 0)
@@ -298,13 +299,13 @@ func (p *process) askRuns(t *testing.T) {
 	dashboard := projections.Dashboard{DB: p.asks}
 	done[map[events.ID]string](t)(dashboard.Positions(fold.Require(ctx, []string{"runs", "decisions"}, p.acme, 1), []events.ID{p.acme}))
 	done[projections.Overview](t)(dashboard.Get(ctx, p.acme, 10, epoch))
-	insights := projections.Insights{DB: p.asks}
+	insights := runviews.Insights{DB: p.asks}
 	for _, repo := range []*events.ID{nil, &p.repo.ID} {
-		done[projections.Report](t)(insights.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), 7))
+		done[runviews.Report](t)(insights.Get(ctx, p.acme, repo, epoch.Add(-7*24*time.Hour), 7))
 	}
 	last := time.Date(2026, 3, 11, 0, 0, 0, 0, time.UTC) // the day after the last run
 	for _, days := range []int{7, 90} {
-		report := done[projections.Report](t)(insights.Get(ctx, p.acme, &p.rare, last.AddDate(0, 0, -days), days))
+		report := done[runviews.Report](t)(insights.Get(ctx, p.acme, &p.rare, last.AddDate(0, 0, -days), days))
 		require.Positive(t, report.Window.Runs)
 		require.Positive(t, report.Window.Interventions)
 	}

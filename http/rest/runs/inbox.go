@@ -13,7 +13,7 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 func (s *Server) inboxRoutes() door.Section {
@@ -27,8 +27,8 @@ func (s *Server) inboxRoutes() door.Section {
 				"answer decisions.",
 			AnswerExample: inbox{
 				newInboxHead(ada, ExampleWaiting),
-				schema.NewList([]projections.Waiting{exampleDecision}, 1, schema.ExamplePage,
-					func(w projections.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost.links(w.ByRun)) }),
+				schema.NewList([]runviews.Waiting{exampleDecision}, 1, schema.ExamplePage,
+					func(w runviews.Waiting) inboxItem { return newInboxItem(w, ada, exampleHost.links(w.ByRun)) }),
 			},
 		}),
 		door.Command((*newAnswer).toCommand, s.answerDecision, door.Route{
@@ -151,7 +151,7 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 	if err != nil {
 		return nil, err
 	}
-	items := schema.NewList(found, counts.Total(), in.Paging, func(w projections.Waiting) inboxItem {
+	items := schema.NewList(found, counts.Total(), in.Paging, func(w runviews.Waiting) inboxItem {
 		return newInboxItem(w, c, s.CodeHost.linksAt(sites, w.ByRun))
 	})
 	return &inboxAnswer{inbox{newInboxHead(c, counts), items}}, nil
@@ -160,7 +160,7 @@ func (s *Server) listInbox(ctx context.Context, in *inboxQuery) (*inboxAnswer, e
 // DecisionKinds are the counted kinds, in the order of the answer.
 var DecisionKinds = []events.DecisionKind{events.MergeApproval, events.ProtectedPathOnce, events.FactReview}
 
-func newInboxHead(c *door.Caller, counts projections.WaitingCounts) inboxHead {
+func newInboxHead(c *door.Caller, counts runviews.WaitingCounts) inboxHead {
 	h := inboxHead{OldestAt: openapi.FormatOptionalTime(counts.Oldest), ByKind: []kindCount{}}
 	for _, kind := range DecisionKinds {
 		one := kindCount{kind, counts.ByKind[kind], mayDecide(c, kind) == nil}
@@ -199,7 +199,7 @@ func inboxSentence(c *door.Caller, all, own int) string {
 	return fmt.Sprintf("%d of %d decisions are waiting for you.", own, all)
 }
 
-func newInboxItem(w projections.Waiting, c *door.Caller, at *links) inboxItem {
+func newInboxItem(w runviews.Waiting, c *door.Caller, at *links) inboxItem {
 	r := newRunDetail(w.ByRun)
 	item := inboxItem{
 		ID: w.ID.String(), KindID: w.Kind, Question: w.Question, RunID: w.Run.String(), CreatedAt: openapi.FormatTime(w.RaisedAt),
@@ -277,12 +277,12 @@ func (s *Server) answerDecision(ctx context.Context, in *newAnswer, answer comma
 }
 
 // ExampleWaiting is what waits in the example workspace.
-var ExampleWaiting = projections.WaitingCounts{
+var ExampleWaiting = runviews.WaitingCounts{
 	ByKind: map[events.DecisionKind]int{events.MergeApproval: 1}, Oldest: new(schema.ExampleAt(5)),
 }
 
-var exampleDecision = projections.Waiting{
-	Decision: projections.Decision{
+var exampleDecision = runviews.Waiting{
+	Decision: runviews.Decision{
 		ID: schema.ExampleNo(9), Run: exampleQueued.ID, Kind: events.MergeApproval, Question: "Merge #12 into main?",
 		Head: schema.ExampleHead, RaisedAt: schema.ExampleAt(5),
 	},

@@ -9,7 +9,7 @@ import (
 	"svc/fault"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 func (s *Server) insightRoutes() door.Section {
@@ -80,7 +80,7 @@ func (s *Server) getInsights(ctx context.Context, in *insightsQuery) (*insightsA
 }
 
 // newInsights returns the answer for the counts of the window that begins at from and of the one before.
-func newInsights(r projections.Report, from time.Time) *insightsAnswer {
+func newInsights(r runviews.Report, from time.Time) *insightsAnswer {
 	days := len(r.ByDay)
 	day := func(n int) string { return from.AddDate(0, 0, n).Format(time.DateOnly) }
 	out := &insightsAnswer{}
@@ -118,11 +118,11 @@ func percent(part, whole int) (*float64, int) {
 	return &value, whole
 }
 
-func autonomousMergeRate(c projections.Count) (*float64, int) { return percent(c.Autonomous, c.Runs) }
+func autonomousMergeRate(c runviews.Count) (*float64, int) { return percent(c.Autonomous, c.Runs) }
 
-func mergedUntouchedRate(c projections.Count) (*float64, int) { return percent(c.Untouched, c.Merged) }
+func mergedUntouchedRate(c runviews.Count) (*float64, int) { return percent(c.Untouched, c.Merged) }
 
-func cycleTime(c projections.Count) (*float64, int) {
+func cycleTime(c runviews.Count) (*float64, int) {
 	if c.Cycle == nil {
 		return nil, 0
 	}
@@ -130,7 +130,7 @@ func cycleTime(c projections.Count) (*float64, int) {
 	return &value, c.Merged
 }
 
-func costPerMergedPR(c projections.Count) (*float64, int) {
+func costPerMergedPR(c runviews.Count) (*float64, int) {
 	if c.Merged == 0 {
 		return nil, 0
 	}
@@ -139,34 +139,34 @@ func costPerMergedPR(c projections.Count) (*float64, int) {
 	return &value, c.Merged
 }
 
-func humanInterventions(c projections.Count) (*float64, int) {
+func humanInterventions(c runviews.Count) (*float64, int) {
 	value := float64(c.Interventions)
 	return &value, c.Helped
 }
 
 // exampleInsights returns the insights of a week.
 func exampleInsights() any {
-	on := func(runs, merged, autonomous int, cents int64, interventions int, cycle float64) projections.Count {
-		c := projections.Count{
+	on := func(runs, merged, autonomous int, cents int64, interventions int, cycle float64) runviews.Count {
+		c := runviews.Count{
 			Runs: runs, Merged: merged, Autonomous: autonomous, Untouched: merged, CostCents: cents,
 			Interventions: interventions, Helped: min(interventions, runs),
 		}
 		if merged > 0 {
-			c.Cycle = &projections.Durations{Whole: cycle}
+			c.Cycle = &runviews.Durations{Whole: cycle}
 		}
 		return c
 	}
-	r := projections.Report{
+	r := runviews.Report{
 		Window: on(9, 6, 5, 804, 4, 0), Prior: on(8, 4, 3, 640, 6, 7_200_000),
-		ByDay: []projections.Count{
+		ByDay: []runviews.Count{
 			on(1, 1, 1, 120, 0, 3_000_000), on(2, 1, 1, 200, 1, 4_200_000), {}, on(1, 1, 1, 90, 0, 5_000_000),
 			on(2, 1, 1, 160, 1, 5_800_000), on(1, 1, 0, 84, 1, 6_600_000), on(2, 1, 1, 150, 1, 7_200_000),
 		},
-		PriorByDay: []projections.Count{
+		PriorByDay: []runviews.Count{
 			on(1, 1, 1, 80, 1, 6_000_000), on(1, 0, 0, 40, 0, 0), on(2, 1, 1, 150, 1, 7_000_000), {},
 			on(1, 0, 0, 30, 1, 0), on(2, 1, 0, 220, 2, 7_400_000), on(1, 1, 1, 120, 1, 9_000_000),
 		},
 	}
-	r.Window.Cycle = &projections.Durations{Whole: 5_400_000, Working: 2_700_000, Person: 1_800_000, Farm: 600_000}
+	r.Window.Cycle = &runviews.Durations{Whole: 5_400_000, Working: 2_700_000, Person: 1_800_000, Farm: 600_000}
 	return newInsights(r, time.Date(2026, time.November, 14, 0, 0, 0, 0, time.UTC)).Body
 }

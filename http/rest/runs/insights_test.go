@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"svc/http/rest/schema"
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 func TestPercentIsRoundedHalfUp(t *testing.T) {
@@ -30,24 +30,24 @@ func TestPercentIsRoundedHalfUp(t *testing.T) {
 
 func TestCostIsRoundedHalfUp(t *testing.T) {
 	for cents, want := range map[int64]float64{0: 0, 1: 1, 2: 1, 3: 2, 5: 3} {
-		value, _ := costPerMergedPR(projections.Count{Merged: 2, CostCents: cents})
+		value, _ := costPerMergedPR(runviews.Count{Merged: 2, CostCents: cents})
 		require.InDelta(t, want, *value, 0, "%d cents", cents)
 	}
-	value, _ := costPerMergedPR(projections.Count{CostCents: 100})
+	value, _ := costPerMergedPR(runviews.Count{CostCents: 100})
 	require.Nil(t, value)
 }
 
 func TestSampleOfInterventionsIsRuns(t *testing.T) {
-	value, sample := humanInterventions(projections.Count{Runs: 9, Interventions: 7, Helped: 3})
+	value, sample := humanInterventions(runviews.Count{Runs: 9, Interventions: 7, Helped: 3})
 	require.InDelta(t, 7, *value, 0)
 	require.Equal(t, 3, sample)
 }
 
 // Each day has the value of the corresponding day of the preceding period.
 func TestSeriesHasEachDayOfWindow(t *testing.T) {
-	r := projections.Report{
-		ByDay:      []projections.Count{{Runs: 2, Merged: 1, Autonomous: 1}, {}},
-		PriorByDay: []projections.Count{{}, {Runs: 4, Merged: 1, Autonomous: 1, Interventions: 3}},
+	r := runviews.Report{
+		ByDay:      []runviews.Count{{Runs: 2, Merged: 1, Autonomous: 1}, {}},
+		PriorByDay: []runviews.Count{{}, {Runs: 4, Merged: 1, Autonomous: 1, Interventions: 3}},
 	}
 	out := newInsights(r, time.Date(2026, time.November, 30, 0, 0, 0, 0, time.UTC)).Body
 	require.Equal(t, schema.Dates{From: "2026-11-30", To: "2026-12-01"}, out.Window)
@@ -59,7 +59,7 @@ func TestSeriesHasEachDayOfWindow(t *testing.T) {
 // A failed run never improves a metric.
 func TestFailedRunNeverImprovesMetrics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var c projections.Count
+		var c runviews.Count
 		c.Runs = rapid.IntRange(1, 1000).Draw(t, "runs")
 		c.Merged = rapid.IntRange(0, c.Runs).Draw(t, "merged")
 		c.Autonomous = rapid.IntRange(0, c.Merged).Draw(t, "autonomous")
@@ -69,7 +69,7 @@ func TestFailedRunNeverImprovesMetrics(t *testing.T) {
 		more.Runs++
 		more.CostCents += rapid.Int64Range(0, 1000).Draw(t, "cents of the failed one")
 
-		for name, rate := range map[string]func(projections.Count) (*float64, int){"autonomous": autonomousMergeRate,
+		for name, rate := range map[string]func(runviews.Count) (*float64, int){"autonomous": autonomousMergeRate,
 			"untouched": mergedUntouchedRate} {
 			before, _ := rate(c)
 			after, _ := rate(more)

@@ -7,6 +7,7 @@ import (
 
 	"svc/events"
 	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // A CodeHost is the code host with the issues and pull requests of runs.
@@ -24,7 +25,7 @@ type links struct {
 
 // linksAt returns the links of a run: at the site of its repository if that is or was connected, and otherwise by the
 // name of the repository at the code host of all others.
-func (h *CodeHost) linksAt(sites map[events.ID]projections.RepoSite, r projections.Run) *links {
+func (h *CodeHost) linksAt(sites map[events.ID]projections.RepoSite, r runviews.Run) *links {
 	site, ok := sites[r.Repo]
 	if !ok {
 		return h.links(r)
@@ -37,7 +38,7 @@ func (h *CodeHost) linksAt(sites map[events.ID]projections.RepoSite, r projectio
 }
 
 // links returns the links of a run, or nil if h is nil or the repository's name is not a path.
-func (h *CodeHost) links(r projections.Run) *links {
+func (h *CodeHost) links(r runviews.Run) *links {
 	if h == nil || !fs.ValidPath(r.RepoName) {
 		return nil
 	}
@@ -48,7 +49,7 @@ func (h *CodeHost) links(r projections.Run) *links {
 	return newLinks(h.URL.JoinPath(r.RepoName), pulls, r)
 }
 
-func newLinks(repo *url.URL, pulls string, r projections.Run) *links {
+func newLinks(repo *url.URL, pulls string, r runviews.Run) *links {
 	out := &links{Issue: repo.JoinPath("issues", strconv.Itoa(r.IssueNumber)).String()}
 	if r.PRNumber != nil {
 		pull := repo.JoinPath(pulls, strconv.Itoa(*r.PRNumber))

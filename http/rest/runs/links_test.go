@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 func TestRunLinks(t *testing.T) {
@@ -14,7 +14,7 @@ func TestRunLinks(t *testing.T) {
 	at := func(kind, address, repo string, pr *int) *links {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		return (&CodeHost{kind, u}).links(projections.Run{RepoName: repo, IssueNumber: 7, PRNumber: pr})
+		return (&CodeHost{kind, u}).links(runviews.Run{RepoName: repo, IssueNumber: 7, PRNumber: pr})
 	}
 	require.Equal(t, &links{
 		"https://github.com/acme/web/issues/7", "https://github.com/acme/web/pull/12", "https://github.com/acme/web/pull/12/files",
@@ -30,5 +30,5 @@ func TestRunLinks(t *testing.T) {
 	for _, repo := range []string{"", "..", "../login", "acme/../..", "/acme"} {
 		require.Nil(t, at("github", "https://github.com", repo, nil), repo)
 	}
-	require.Nil(t, (*CodeHost)(nil).links(projections.Run{RepoName: "acme/web"}), "people sign in by no code host")
+	require.Nil(t, (*CodeHost)(nil).links(runviews.Run{RepoName: "acme/web"}), "people sign in by no code host")
 }

@@ -1,6 +1,8 @@
 package runs
 
-import "svc/projections"
+import (
+	"svc/projections/runviews"
+)
 
 // A methodology documents how a KPI is computed.
 type methodology struct {
@@ -26,7 +28,7 @@ const (
 // kpis are the KPIs in the order of the answer.
 var kpis = []struct {
 	key, unit   string
-	compute     func(projections.Count) (value *float64, sample int)
+	compute     func(runviews.Count) (value *float64, sample int)
 	methodology methodology
 }{
 	{"autonomous_merge_rate", "pct", autonomousMergeRate, methodology{

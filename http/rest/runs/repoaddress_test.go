@@ -13,6 +13,7 @@ import (
 	"svc/fault"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/runviews"
 )
 
 func TestParseRepo(t *testing.T) {
@@ -80,7 +81,7 @@ func TestSameSite(t *testing.T) {
 func TestLinksOfConnectedRepos(t *testing.T) {
 	t.Parallel()
 	elsewhere := &CodeHost{"gitea", &url.URL{Scheme: "https", Host: "code.example"}}
-	r := projections.Run{Repo: schema.ExampleRepo.ID, RepoName: "acme/old", IssueNumber: 7, PRNumber: new(12)}
+	r := runviews.Run{Repo: schema.ExampleRepo.ID, RepoName: "acme/old", IssueNumber: 7, PRNumber: new(12)}
 	at := func(kind events.HostKind, web string) *links {
 		return elsewhere.linksAt(map[events.ID]projections.RepoSite{r.Repo: {ID: r.Repo, Kind: kind, Web: web}}, r)
 	}

@@ -10,13 +10,14 @@ import (
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // Views are the views of runs on a database.
 type Views struct {
-	Runs      projections.Runs
+	Runs      runviews.Runs
 	Repos     projections.Repos
-	Decisions projections.Decisions
+	Decisions runviews.Decisions
 }
 
 // A Server answers requests about runs. CodeHost is optional.
@@ -24,7 +25,7 @@ type Server struct {
 	*door.Door
 	Views             // on the primary database
 	Listed      Views // perhaps on a replica
-	Insights    projections.Insights
+	Insights    runviews.Insights
 	CodeHost    *CodeHost         // of repositories that are not connected
 	Engine      client.Client     // asks code hosts
 	Credentials credentials.Store // of repositories

@@ -2,7 +2,7 @@ package runs
 
 import (
 	"svc/events"
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // A runMerge is how a run merges, or was merged.
@@ -21,7 +21,7 @@ type runMerge struct {
 	Untested  bool     `json:"untested" doc:"Whether the tree is not the one that passed the required jobs."`
 }
 
-func newRunMerge(r projections.Run) *runMerge {
+func newRunMerge(r runviews.Run) *runMerge {
 	d := r.Detail
 	m := runMerge{Lane: d.Lane, Postponed: d.Postponed, Stopping: d.Stopping}
 	if c := d.Candidate; c != nil {
@@ -43,7 +43,7 @@ type runPlan struct {
 	Risk  string   `json:"risk" doc:"Empty if the plan says nothing of it." example:"low"`
 }
 
-func newRunPlan(d projections.RunDetail) runPlan {
+func newRunPlan(d runviews.RunDetail) runPlan {
 	p := runPlan{Files: []string{}}
 	if d.Plan != nil {
 		p.Files, p.Risk = append(p.Files, d.Plan.Files...), d.Plan.Risk
@@ -57,7 +57,7 @@ type runTidied struct {
 	Branch      string   `json:"branch" enum:"deleted,left,none" doc:"left: somebody else pushed to it."`
 }
 
-func newRunTidied(d projections.RunDetail) *runTidied {
+func newRunTidied(d runviews.RunDetail) *runTidied {
 	if d.Tidied == nil {
 		return nil
 	}
@@ -70,14 +70,14 @@ type runEnd struct {
 	Code   events.FailCode `json:"code,omitempty" doc:"Of a run that failed, such as no_patch, no_change, rounds, budget, guardrails, host_refused, infrastructure. Other codes may be added." example:"rounds"`
 }
 
-func newRunEnd(d projections.RunDetail) *runEnd {
+func newRunEnd(d runviews.RunDetail) *runEnd {
 	if d.End == nil {
 		return nil
 	}
 	return &runEnd{Reason: d.End.Reason, Code: d.End.Code}
 }
 
-func newRunJob(j projections.RunJob) runJob {
+func newRunJob(j runviews.RunJob) runJob {
 	return runJob{
 		ID: j.ID.String(), Name: j.Name, Status: j.Status, ComputeMS: j.ComputeMS,
 		Purpose: j.Purpose, Attempt: max(j.Attempt, 1), Reason: j.Reason, ExitCode: j.ExitCode,

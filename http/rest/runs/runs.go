@@ -13,8 +13,8 @@ import (
 	"svc/http/openapi"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
-	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 )
 
 func (s *Server) runRoutes() door.Section {
@@ -26,8 +26,8 @@ func (s *Server) runRoutes() door.Section {
 			ID: "listRuns", Summary: "List runs",
 			Text: "Lists active runs (`status=active`), oldest first within each stage, or ended runs (`status=terminal`), newest first.",
 			AnswerExample: runList{
-				schema.NewList([]projections.Run{ExampleRun()}, 1, schema.ExamplePage, NewRun),
-				newRunCounts(projections.RunCounts{Active: 1, Terminal: 14, Stages: ExampleStages}),
+				schema.NewList([]runviews.Run{ExampleRun()}, 1, schema.ExamplePage, NewRun),
+				newRunCounts(runviews.RunCounts{Active: 1, Terminal: 14, Stages: ExampleStages}),
 			},
 		}),
 		door.Query(s.getRun, door.Route{
@@ -97,7 +97,7 @@ type runWait struct {
 	Since  openapi.Timestamp `json:"since"`
 }
 
-func newRunWait(r projections.Run) *runWait {
+func newRunWait(r runviews.Run) *runWait {
 	w := runWait{Code: r.WaitCode, Detail: r.WaitDetail}
 	if r.WaitSince != nil {
 		w.Since = openapi.FormatTime(*r.WaitSince)
@@ -106,8 +106,8 @@ func newRunWait(r projections.Run) *runWait {
 }
 
 // NewRunAt returns a function that renders runs as of now, with marks on stuck ones.
-func NewRunAt(now time.Time) func(projections.Run) Run {
-	return func(r projections.Run) Run {
+func NewRunAt(now time.Time) func(runviews.Run) Run {
+	return func(r runviews.Run) Run {
 		out := NewRun(r)
 		if since := r.StuckSince(now); since != nil {
 			out.Stuck = &stuck{"no_progress", openapi.FormatTime(*since)}
@@ -117,7 +117,7 @@ func NewRunAt(now time.Time) func(projections.Run) Run {
 }
 
 // NewRun returns a run as answers show it, without marks that depend on the time.
-func NewRun(r projections.Run) Run {
+func NewRun(r runviews.Run) Run {
 	out := Run{
 		ID: r.ID.String(), IssueNumber: r.IssueNumber, IssueTitle: r.IssueTitle, StageLabel: events.StageAt(r.Stage).Label(),
 		Status: r.Status, PRNumber: r.PRNumber, Repo: repo{r.Repo.String(), r.RepoName},
@@ -153,7 +153,7 @@ type runCounts struct {
 	ByStage  []StageCount `json:"byStage" nullable:"false" doc:"Active runs by stage, in the order of the loop."`
 }
 
-func newRunCounts(c projections.RunCounts) *runCounts {
+func newRunCounts(c runviews.RunCounts) *runCounts {
 	return &runCounts{c.Active, c.Terminal, NewStageCounts(c.Stages)}
 }
 
@@ -166,7 +166,7 @@ type StageCount struct {
 }
 
 // NewStageCounts returns the counts of all stages.
-func NewStageCounts(s projections.Stages) []StageCount {
+func NewStageCounts(s runviews.Stages) []StageCount {
 	list := make([]StageCount, len(s.List))
 	for i, c := range s.List {
 		list[i] = StageCount{events.StageAt(i).Label(), c.Runs, c.Waiting, c.Stuck}
@@ -175,7 +175,7 @@ func NewStageCounts(s projections.Stages) []StageCount {
 }
 
 func (s *Server) listRuns(ctx context.Context, in *runsQuery) (*runsAnswer, error) {
-	q := projections.RunQuery{
+	q := runviews.RunQuery{
 		Workspace: door.CallerOf(ctx).Workspace, Active: in.Status == "active", Q: in.Q, Limit: in.Limit, Offset: in.Offset,
 	}
 	if in.Repo != "" {
@@ -255,7 +255,7 @@ type budget struct {
 	Rounds    *int     `json:"rounds" nullable:"true" doc:"Number of times the run may enter Implementing." example:"3"`
 }
 
-func newBudget(r projections.Run) *budget {
+func newBudget(r runviews.Run) *budget {
 	b := budget{CostCents: nilIfZero(r.BudgetCents), ComputeMS: nilIfZero(r.BudgetComputeMS), Rounds: nilIfZero(r.BudgetRounds)}
 	if b == (budget{}) {
 		return nil
@@ -302,7 +302,7 @@ func (s *Server) getRun(ctx context.Context, in *runPath) (*runAnswer, error) {
 	return &runAnswer{out}, s.addFarmState(ctx, found.Workspace, out.Resources.Jobs)
 }
 
-func newRunDetail(r projections.Run) runDetail {
+func newRunDetail(r runviews.Run) runDetail {
 	d := r.Detail
 	out := runDetail{
 		Run: NewRun(r), Head: branchHead{d.Branch, d.Head},
@@ -375,16 +375,16 @@ func (s *Server) awaitRun(ctx context.Context, done commands.Result, id events.I
 	return &queuedAnswer{schema.Position{Position: done.Position}, NewRun(found)}, nil
 }
 
-var exampleQueued = projections.Run{
+var exampleQueued = runviews.Run{
 	ID: schema.ExampleNo(8), Repo: schema.ExampleRepo.ID, RepoName: schema.ExampleRepo.Name, IssueNumber: 7, IssueTitle: "Fix date parsing",
 	Status: events.RunStatusQueued, Active: true, CreatedAt: schema.ExampleAt(60), UpdatedAt: schema.ExampleAt(60),
 }
 
 // ExampleStages are the stages of the example runs.
-var ExampleStages = projections.Stages{List: []projections.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
+var ExampleStages = runviews.Stages{List: []runviews.StageCount{{}, {}, {}, {}, {}, {}, {Runs: 1, Waiting: 1}}}
 
 // ExampleRun returns exampleQueued an hour later, when it waits for approval to merge.
-func ExampleRun() projections.Run {
+func ExampleRun() runviews.Run {
 	r, pr := exampleQueued, 12
 	r.WaitsFor, r.Round, r.JobRounds = events.MergeApproval, 1, []int{1}
 	r.Stage, r.Status = events.StageMerge.Index(), events.RunStatusAwaitingApproval
@@ -393,7 +393,7 @@ func ExampleRun() projections.Run {
 	d := &r.Detail
 	d.Branch, d.Head = "run/7", schema.ExampleHead
 	for i := range events.Stages() {
-		d.Stages = append(d.Stages, projections.RunStage{
+		d.Stages = append(d.Stages, runviews.RunStage{
 			Status: "succeeded", Attempt: 1, StartedAt: new(schema.ExampleAt(60 - 9*i)), FinishedAt: new(schema.ExampleAt(51 - 9*i)),
 		})
 	}
@@ -403,7 +403,7 @@ func ExampleRun() projections.Run {
 		{Path: "web/date.go", Change: events.FileModified, Added: 12, Removed: 3},
 		{Path: "web/date_test.go", Change: events.FileAdded, Added: 29},
 	}
-	d.Jobs = []projections.RunJob{{ID: schema.ExampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
+	d.Jobs = []runviews.RunJob{{ID: schema.ExampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
 		Purpose: events.JobRequired, Attempt: 1, ExitCode: new(0)}}
 	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass", Note: "none touched"}}
 	return r

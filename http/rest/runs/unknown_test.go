@@ -8,18 +8,18 @@ import (
 
 	"svc/events"
 	"svc/http/rest/door"
-	"svc/projections"
+	"svc/projections/runviews"
 )
 
 // States that only a newer build knows are rendered as Unknown.
 func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	t.Parallel()
-	r := projections.Run{Stage: len(events.Stages()), Status: events.RunStatusUnknown}
+	r := runviews.Run{Stage: len(events.Stages()), Status: events.RunStatusUnknown}
 	for range events.Stages() {
-		r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Status: "pending"})
+		r.Detail.Stages = append(r.Detail.Stages, runviews.RunStage{Status: "pending"})
 	}
-	r.Detail.Stages = append(r.Detail.Stages, projections.RunStage{Name: "security_scan", Status: "active"},
-		projections.RunStage{Status: "pending"})
+	r.Detail.Stages = append(r.Detail.Stages, runviews.RunStage{Name: "security_scan", Status: "active"},
+		runviews.RunStage{Status: "pending"})
 
 	shown := newRunDetail(r)
 	require.Equal(t, "Unknown", shown.Run.StageLabel)
@@ -30,7 +30,7 @@ func TestUnknownStatesOfNewerBuildAreShown(t *testing.T) {
 	}
 	require.Equal(t, []string{"Merge", "security_scan", "Unknown"}, labels)
 
-	item := newInboxItem(projections.Waiting{Decision: projections.Decision{Kind: "license_review"}, ByRun: r},
+	item := newInboxItem(runviews.Waiting{Decision: runviews.Decision{Kind: "license_review"}, ByRun: r},
 		&door.Caller{Person: &door.Person{Role: "Auditor"}}, nil)
 	text, err := json.Marshal(item)
 	require.NoError(t, err)

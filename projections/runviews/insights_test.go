@@ -1,4 +1,4 @@
-package projections_test
+package runviews_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/runviews"
 	"svc/test/world"
 )
 
@@ -104,7 +104,7 @@ func simulateRuns(random *rand.Rand, repos []events.Repo, n int) (list []simulat
 }
 
 // expectedCount computes the figures of insights from the runs, by their definition.
-func expectedCount(list []simulatedRun, repo *events.ID, from, to time.Time) (c projections.Count, cycles []float64) {
+func expectedCount(list []simulatedRun, repo *events.ID, from, to time.Time) (c runviews.Count, cycles []float64) {
 	within := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
 	for _, r := range list {
 		if repo != nil && r.repo.ID != *repo {
@@ -160,9 +160,9 @@ func TestInsightsEqualTheirDefinition(t *testing.T) {
 				for _, days := range []int{1, 7, 30} {
 					to := today.Add(24 * time.Hour)
 					from := to.AddDate(0, 0, -days)
-					var sum projections.Count
+					var sum runviews.Count
 					for _, repo := range []*events.ID{nil, &repos[0].ID, &repos[1].ID} {
-						report, err := projections.Insights{DB: w.DB}.Get(t.Context(), workspace, repo, from, days)
+						report, err := runviews.Insights{DB: w.DB}.Get(t.Context(), workspace, repo, from, days)
 						require.NoError(t, err)
 						got, prior := report.Window, report.Prior
 						requireDays(t, list, repo, from, report.ByDay)
@@ -192,14 +192,14 @@ func TestInsightsEqualTheirDefinition(t *testing.T) {
 }
 
 // requireDays compares each day from from on with the definition.
-func requireDays(t *testing.T, list []simulatedRun, repo *events.ID, from time.Time, got []projections.Count) {
+func requireDays(t *testing.T, list []simulatedRun, repo *events.ID, from time.Time, got []runviews.Count) {
 	t.Helper()
 	for i, day := range got {
 		requireCount(t, list, repo, from.AddDate(0, 0, i), from.AddDate(0, 0, i+1), day)
 	}
 }
 
-func requireCount(t *testing.T, list []simulatedRun, repo *events.ID, from, to time.Time, got projections.Count) {
+func requireCount(t *testing.T, list []simulatedRun, repo *events.ID, from, to time.Time, got runviews.Count) {
 	t.Helper()
 	want, cycles := expectedCount(list, repo, from, to)
 	if len(cycles) == 0 {

@@ -1,4 +1,4 @@
-package projections
+package runviews
 
 import (
 	"context"
@@ -54,8 +54,8 @@ func (s *Stages) add(stage int, c StageCount) {
 	of.Runs, of.Waiting, of.Stuck = of.Runs+c.Runs, of.Waiting+c.Waiting, of.Stuck+c.Stuck
 }
 
-// queue queues counting the runs of a workspace, or of one of its repositories, by stage.
-func (s *Stages) queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
+// Queue queues counting the runs of a workspace, or of one of its repositories, by stage.
+func (s *Stages) Queue(b *pgx.Batch, workspace events.ID, repo *events.ID, now time.Time) {
 	const moves = `waits_for = '' and wait_code = '' and open_jobs = 0
 		and status not in ('queued', 'needs_input', 'awaiting_approval', 'unknown')`
 	sql, args := `
@@ -95,7 +95,7 @@ func (v Runs) Counts(ctx context.Context, workspace events.ID, repo *events.ID, 
 		sql, args = sql+` and repo_id = $2`, append(args, *repo)
 	}
 	b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Active, &c.Terminal) })
-	c.Stages.queue(b, workspace, repo, now)
+	c.Stages.Queue(b, workspace, repo, now)
 	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
 		return c, fmt.Errorf("count runs of %s: %w", workspace, err)
 	}

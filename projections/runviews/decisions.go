@@ -1,4 +1,4 @@
-package projections
+package runviews
 
 import (
 	"context"
@@ -97,6 +97,11 @@ func (c WaitingCounts) Total() (n int) {
 
 const selectWaiting = `select kind, count(*), min(raised_at) from decisions where workspace_id = $1 and status = 'open' group by kind`
 
+// Queue queues counting the open decisions of a workspace.
+func (c *WaitingCounts) Queue(b *pgx.Batch, workspace events.ID) {
+	b.Queue(selectWaiting, workspace).Query(c.scan)
+}
+
 // scan reads the rows of selectWaiting.
 func (c *WaitingCounts) scan(rows pgx.Rows) error {
 	c.ByKind = map[events.DecisionKind]int{}
@@ -118,7 +123,7 @@ func (v Decisions) Inbox(
 	ctx context.Context, workspace events.ID, limit, offset int,
 ) (list []Waiting, counts WaitingCounts, err error) {
 	b := &pgx.Batch{}
-	b.Queue(selectWaiting, workspace).Query(counts.scan)
+	counts.Queue(b, workspace)
 	b.Queue(`
 		select d.decision_id, d.run_id, d.kind, d.question, d.head, d.raised_at,
 			r.repo_id, r.repo_name, r.issue_number, r.issue_title, r.pr_number, r.cost_cents, r.detail

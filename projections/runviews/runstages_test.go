@@ -1,4 +1,4 @@
-package projections_test
+package runviews_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/projections"
+	"svc/projections/runviews"
 	"svc/test/world"
 )
 
@@ -28,8 +28,8 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 	} {
 		queueAt(t, w, at(i), workspace, story)
 	}
-	runs := projections.Runs{DB: w.DB}
-	list, _, err := runs.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: true, Limit: 10})
+	runs := runviews.Runs{DB: w.DB}
+	list, _, err := runs.Page(t.Context(), runviews.RunQuery{Workspace: workspace, Active: true, Limit: 10})
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 2, 3, 4}, issueNumbers(list))
 	require.Equal(t, []events.DecisionKind{"", "", events.FactReview, ""}, []events.DecisionKind{
@@ -50,11 +50,11 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 		if c.Stages.Next != nil {
 			require.WithinDuration(t, want.next, *c.Stages.Next, 0, minutes)
 		}
-		var sum projections.StageCount
+		var sum runviews.StageCount
 		for _, s := range c.Stages.List {
 			sum.Runs, sum.Waiting, sum.Stuck = sum.Runs+s.Runs, sum.Waiting+s.Waiting, sum.Stuck+s.Stuck
 		}
-		require.Equal(t, projections.StageCount{Runs: 4, Waiting: 1, Stuck: want.stuck}, sum, minutes)
+		require.Equal(t, runviews.StageCount{Runs: 4, Waiting: 1, Stuck: want.stuck}, sum, minutes)
 		stuck := 0
 		for _, r := range list {
 			if since := r.StuckSince(now); since != nil {
@@ -68,8 +68,8 @@ func TestRunsWithoutEventsBecomeStuck(t *testing.T) {
 	c, err := runs.Counts(t.Context(), workspace, &api.ID, at(40))
 	require.NoError(t, err)
 	require.Equal(t, []int{2, 0}, []int{c.Active, c.Terminal})
-	require.Equal(t, projections.StageCount{Runs: 1, Waiting: 1}, c.Stages.List[events.StageAnalyze.Index()])
-	require.Equal(t, projections.StageCount{Runs: 1, Stuck: 1}, c.Stages.List[events.StageImplementing.Index()])
+	require.Equal(t, runviews.StageCount{Runs: 1, Waiting: 1}, c.Stages.List[events.StageAnalyze.Index()])
+	require.Equal(t, runviews.StageCount{Runs: 1, Stuck: 1}, c.Stages.List[events.StageImplementing.Index()])
 }
 
 // A run that says what it waits for, or has a job at the build farm, is not stuck.
@@ -86,7 +86,7 @@ func TestT11RunsThatWaitAreNotStuck(t *testing.T) {
 			events.RunJobSettled{Job: over, Status: "failed"})},
 	)
 	now := world.Epoch.Add(time.Hour)
-	list, _, err := projections.Runs{DB: w.DB}.Page(t.Context(), projections.RunQuery{Workspace: workspace, Active: true, Limit: 10})
+	list, _, err := runviews.Runs{DB: w.DB}.Page(t.Context(), runviews.RunQuery{Workspace: workspace, Active: true, Limit: 10})
 	require.NoError(t, err)
 	var stuck []int
 	for _, r := range list {
@@ -95,27 +95,7 @@ func TestT11RunsThatWaitAreNotStuck(t *testing.T) {
 		}
 	}
 	require.ElementsMatch(t, []int{3, 4}, stuck)
-	c, err := projections.Runs{DB: w.DB}.Counts(t.Context(), workspace, nil, now)
+	c, err := runviews.Runs{DB: w.DB}.Counts(t.Context(), workspace, nil, now)
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Stages.List[events.StageAnalyze.Index()].Stuck)
-}
-
-func TestReposListsRepositoriesOfRuns(t *testing.T) {
-	t.Parallel()
-	w := world.New(t)
-	workspace := world.NewID()
-	renamed := events.Repo{ID: web.ID, Name: "acme/site"}
-	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", nil},
-		runScript{api, 2, "x", []events.Event{events.RunCancelled{Repo: api.ID}}})
-	queueAt(t, w, world.Epoch, world.NewID(), runScript{events.Repo{ID: world.NewID(), Name: "other/one"}, 1, "x", nil})
-	list, err := projections.Repos{DB: w.DB}.List(t.Context(), workspace)
-	require.NoError(t, err)
-	require.Equal(t, []projections.ListedRepo{
-		{ID: api.ID, Name: "acme/api", Status: projections.RepoUnconnected, Terminal: 1},
-		{ID: web.ID, Name: "acme/web", Status: projections.RepoUnconnected, Active: 1},
-	}, list)
-	queueAt(t, w, world.Epoch, workspace, runScript{renamed, 3, "x", nil})
-	list, err = projections.Repos{DB: w.DB}.List(t.Context(), workspace)
-	require.NoError(t, err)
-	require.Equal(t, projections.ListedRepo{ID: web.ID, Name: "acme/site", Status: projections.RepoUnconnected, Active: 2}, list[1])
 }

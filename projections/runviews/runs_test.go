@@ -1,7 +1,6 @@
-package projections_test
+package runviews_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"svc/events"
 	"svc/projections"
 	"svc/projections/fold"
+	"svc/projections/runviews"
 	"svc/test/world"
 )
 
@@ -50,7 +50,7 @@ var (
 )
 
 // issueNumbers returns the issue numbers of runs.
-func issueNumbers(list []projections.Run) []int {
+func issueNumbers(list []runviews.Run) []int {
 	n := []int{}
 	for _, r := range list {
 		n = append(n, r.IssueNumber)
@@ -77,34 +77,34 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 	queueAt(t, w, world.Epoch, other, runScript{web, 99, "Fix elsewhere", nil})
 
 	for name, test := range map[string]struct {
-		query projections.RunQuery
+		query runviews.RunQuery
 		want  []int
 		total int
 	}{
-		"those that move: by stage, the oldest first":  {projections.RunQuery{Active: true}, []int{2, 4, 3, 12, 1}, 5},
-		"those that stopped: the newest first":         {projections.RunQuery{}, []int{7, 6, 5}, 3},
-		"a page counts what is on all of them":         {projections.RunQuery{Active: true, Limit: 2}, []int{2, 4}, 5},
-		"the next page goes on":                        {projections.RunQuery{Active: true, Limit: 2, Offset: 2}, []int{3, 12}, 5},
-		"the last page is short":                       {projections.RunQuery{Active: true, Limit: 2, Offset: 4}, []int{1}, 5},
-		"behind the end is nothing":                    {projections.RunQuery{Active: true, Limit: 2, Offset: 6}, []int{}, 5},
-		"of one repository":                            {projections.RunQuery{Active: true, Repo: &api.ID}, []int{3}, 1},
-		"of one repository, stopped":                   {projections.RunQuery{Repo: &api.ID}, []int{6}, 1},
-		"of a repository without runs":                 {projections.RunQuery{Active: true, Repo: &events.ID{}}, []int{}, 0},
-		"a part of the title, of either case":          {projections.RunQuery{Active: true, Q: "FIX"}, []int{4, 1}, 2},
-		"a part of the title, beyond ASCII":            {projections.RunQuery{Active: true, Q: "üb"}, []int{3}, 1},
-		"Cyrillic in any case":                         {projections.RunQuery{Q: "привет"}, []int{7}, 1},
-		"a letter without decomposition":               {projections.RunQuery{Q: "łódź"}, []int{7}, 1},
-		"as people type it":                            {projections.RunQuery{Q: "LODZ, STRASSE"}, []int{7}, 1},
-		"a number is the issue's, whole":               {projections.RunQuery{Active: true, Q: "12"}, []int{12}, 1},
-		"a number may be part of a title too":          {projections.RunQuery{Q: "12"}, []int{6}, 1},
-		"a percent sign is itself":                     {projections.RunQuery{Active: true, Q: "%"}, []int{2}, 1},
-		"an underscore is itself":                      {projections.RunQuery{Active: true, Q: "_"}, []int{3}, 1},
-		"a quote is a quote":                           {projections.RunQuery{Active: true, Q: `'`}, []int{}, 0},
-		"a part of the title, of one repository":       {projections.RunQuery{Repo: &web.ID, Q: "fix"}, []int{5}, 1},
-		"what is elsewhere is not here":                {projections.RunQuery{Active: true, Q: "elsewhere"}, []int{}, 0},
-		"a workspace without runs":                     {projections.RunQuery{Workspace: world.NewID(), Active: true}, []int{}, 0},
-		"another workspace, the same repository":       {projections.RunQuery{Workspace: other, Active: true, Repo: &web.ID}, []int{99}, 1},
-		"another workspace has none that have stopped": {projections.RunQuery{Workspace: other}, []int{}, 0},
+		"those that move: by stage, the oldest first":  {runviews.RunQuery{Active: true}, []int{2, 4, 3, 12, 1}, 5},
+		"those that stopped: the newest first":         {runviews.RunQuery{}, []int{7, 6, 5}, 3},
+		"a page counts what is on all of them":         {runviews.RunQuery{Active: true, Limit: 2}, []int{2, 4}, 5},
+		"the next page goes on":                        {runviews.RunQuery{Active: true, Limit: 2, Offset: 2}, []int{3, 12}, 5},
+		"the last page is short":                       {runviews.RunQuery{Active: true, Limit: 2, Offset: 4}, []int{1}, 5},
+		"behind the end is nothing":                    {runviews.RunQuery{Active: true, Limit: 2, Offset: 6}, []int{}, 5},
+		"of one repository":                            {runviews.RunQuery{Active: true, Repo: &api.ID}, []int{3}, 1},
+		"of one repository, stopped":                   {runviews.RunQuery{Repo: &api.ID}, []int{6}, 1},
+		"of a repository without runs":                 {runviews.RunQuery{Active: true, Repo: &events.ID{}}, []int{}, 0},
+		"a part of the title, of either case":          {runviews.RunQuery{Active: true, Q: "FIX"}, []int{4, 1}, 2},
+		"a part of the title, beyond ASCII":            {runviews.RunQuery{Active: true, Q: "üb"}, []int{3}, 1},
+		"Cyrillic in any case":                         {runviews.RunQuery{Q: "привет"}, []int{7}, 1},
+		"a letter without decomposition":               {runviews.RunQuery{Q: "łódź"}, []int{7}, 1},
+		"as people type it":                            {runviews.RunQuery{Q: "LODZ, STRASSE"}, []int{7}, 1},
+		"a number is the issue's, whole":               {runviews.RunQuery{Active: true, Q: "12"}, []int{12}, 1},
+		"a number may be part of a title too":          {runviews.RunQuery{Q: "12"}, []int{6}, 1},
+		"a percent sign is itself":                     {runviews.RunQuery{Active: true, Q: "%"}, []int{2}, 1},
+		"an underscore is itself":                      {runviews.RunQuery{Active: true, Q: "_"}, []int{3}, 1},
+		"a quote is a quote":                           {runviews.RunQuery{Active: true, Q: `'`}, []int{}, 0},
+		"a part of the title, of one repository":       {runviews.RunQuery{Repo: &web.ID, Q: "fix"}, []int{5}, 1},
+		"what is elsewhere is not here":                {runviews.RunQuery{Active: true, Q: "elsewhere"}, []int{}, 0},
+		"a workspace without runs":                     {runviews.RunQuery{Workspace: world.NewID(), Active: true}, []int{}, 0},
+		"another workspace, the same repository":       {runviews.RunQuery{Workspace: other, Active: true, Repo: &web.ID}, []int{99}, 1},
+		"another workspace has none that have stopped": {runviews.RunQuery{Workspace: other}, []int{}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := test.query
@@ -114,7 +114,7 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 			if q.Limit == 0 {
 				q.Limit = 50
 			}
-			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(), q)
+			list, total, err := runviews.Runs{DB: w.DB}.Page(t.Context(), q)
 			require.NoError(t, err)
 			require.Equal(t, test.want, issueNumbers(list))
 			require.Equal(t, test.total, total)
@@ -125,7 +125,7 @@ func TestRunsAreFilteredAndPaged(t *testing.T) {
 func TestSearchListsTheNumberThenActiveThenEndedRuns(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	workspace, v := world.NewID(), projections.Runs{DB: w.DB}
+	workspace, v := world.NewID(), runviews.Runs{DB: w.DB}
 	for i, tales := range [][]runScript{
 		{{web, 1, "Fix date parsing", stagesEntered(events.StagePlan)}},
 		{{web, 2, "Fix it", nil}},
@@ -165,8 +165,8 @@ func TestRunsWithEqualTimesAreOrderedByID(t *testing.T) {
 		var last string
 		seen := map[events.ID]bool{}
 		for offset := 0; offset < each; offset += 2 {
-			list, total, err := projections.Runs{DB: w.DB}.Page(t.Context(),
-				projections.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
+			list, total, err := runviews.Runs{DB: w.DB}.Page(t.Context(),
+				runviews.RunQuery{Workspace: workspace, Active: active, Limit: 2, Offset: offset})
 			require.NoError(t, err)
 			require.Equal(t, each, total)
 			for _, r := range list {
@@ -198,7 +198,7 @@ func TestARunShowsWhatItsEventsSay(t *testing.T) {
 		events.RunCostRecorded{Cents: 30}, events.RunCostRecorded{Cents: 12},
 	}})[0]
 
-	r, ok, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+	r, ok, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 	require.NoError(t, err)
 	require.True(t, ok)
 	millis := at.Truncate(time.Millisecond)
@@ -207,15 +207,15 @@ func TestARunShowsWhatItsEventsSay(t *testing.T) {
 		statuses = append(statuses, s.Status)
 	}
 	require.Equal(t, []string{"succeeded", "succeeded", "pending", "pending", "pending", "pending", "pending"}, statuses)
-	require.Equal(t, projections.RunStage{Status: "succeeded", Attempt: 1, StartedAt: &millis, FinishedAt: &millis}, r.Detail.Stages[1])
+	require.Equal(t, runviews.RunStage{Status: "succeeded", Attempt: 1, StartedAt: &millis, FinishedAt: &millis}, r.Detail.Stages[1])
 	require.Equal(t, "run/7 h1", r.Detail.Branch+" "+r.Detail.Head)
 	require.Equal(t, []events.FileChange{{Path: "a.go", Added: 2, Removed: 1}}, r.Detail.Files)
-	require.Equal(t, []projections.RunJob{{ID: job, Name: "test", Status: "failed", ComputeMS: 90}}, r.Detail.Jobs)
+	require.Equal(t, []runviews.RunJob{{ID: job, Name: "test", Status: "failed", ComputeMS: 90}}, r.Detail.Jobs)
 	require.Equal(t, "unchecked", r.Detail.Guardrails)
 	require.Equal(t, []any{12, int64(42), true, at, at}, []any{*r.PRNumber, r.CostCents, r.Active, r.CreatedAt.UTC(), r.UpdatedAt.UTC()})
 
 	for what, id := range map[string][2]events.ID{"no run": {workspace, world.NewID()}, "another workspace's": {world.NewID(), run}} {
-		_, ok, err = projections.Runs{DB: w.DB}.Get(t.Context(), id[0], id[1])
+		_, ok, err = runviews.Runs{DB: w.DB}.Get(t.Context(), id[0], id[1])
 		require.NoError(t, err)
 		require.False(t, ok, what)
 	}
@@ -242,7 +242,7 @@ func TestARunShowsWhatItWaitsFor(t *testing.T) {
 		at := func(minutes int) time.Time { return world.Epoch.Add(time.Duration(minutes) * time.Minute) }
 		w.RecordAt(t, at(i+1), world.System, workspace, run, step.fact)
 		w.CaughtUp(t)
-		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+		r, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 		require.NoError(t, err)
 		require.Equal(t, []any{step.code, step.detail}, []any{r.WaitCode, r.WaitDetail}, i)
 		require.Equal(t, step.since == 0, r.WaitSince == nil, i)
@@ -268,28 +268,28 @@ func TestARunShowsItsMerge(t *testing.T) {
 	merge := events.RunMerged{Repo: web.ID, Head: "h", MergeCommit: "m", Tree: "u", Base: "b", Method: "merge", Untested: true}
 	all := append(head, settled, attempt, postpone, events.RunMergeCandidate{Head: "h", Base: "b2", Commit: "c2", Tree: "t2"}, attempt,
 		events.RunStopRequested{}, merge, events.RunTidied{PullRequest: "merged", Branch: "deleted"})
-	shown := func(n int) projections.Run {
+	shown := func(n int) runviews.Run {
 		run := queueAt(t, w, world.Epoch, workspace, runScript{web, n, "x", all[:n:n]})[0]
-		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+		r, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 		require.NoError(t, err)
 		return r
 	}
 	r := shown(len(head))
-	require.Equal(t, []any{true, &projections.RunCandidate{Base: "b", Commit: "c", Tree: "t"}, "main", true, 1},
+	require.Equal(t, []any{true, &runviews.RunCandidate{Base: "b", Commit: "c", Tree: "t"}, "main", true, 1},
 		[]any{r.Detail.Lane, r.Detail.Candidate, r.Detail.Target, r.Detail.CostUnknown, r.OpenJobs})
 	require.Equal(t, &events.ChangeTotal{Files: 400, Added: 9, Removed: 8}, r.Detail.Total)
-	require.Equal(t, &projections.RunPlan{Files: []string{"a.go"}, Risk: "low"}, r.Detail.Plan)
+	require.Equal(t, &runviews.RunPlan{Files: []string{"a.go"}, Risk: "low"}, r.Detail.Plan)
 	r = shown(len(head) + 3)
-	require.Equal(t, []any{events.RunStatusAwaitingApproval, true, (*projections.RunCandidate)(nil), 1, 0},
+	require.Equal(t, []any{events.RunStatusAwaitingApproval, true, (*runviews.RunCandidate)(nil), 1, 0},
 		[]any{r.Status, r.Detail.Lane, r.Detail.Candidate, r.Detail.Postponed, r.OpenJobs})
-	require.Equal(t, []projections.RunJob{{ID: settled.Job, Name: "test", Status: "timed_out", Purpose: events.JobRequired, Attempt: 2,
+	require.Equal(t, []runviews.RunJob{{ID: settled.Job, Name: "test", Status: "timed_out", Purpose: events.JobRequired, Attempt: 2,
 		Reason: "run_timeout", ExitCode: &code}}, r.Detail.Jobs)
 	r = shown(len(head) + 6)
 	require.Equal(t, []any{events.RunStatusMerging, true}, []any{r.Status, r.Detail.Stopping})
 	r = shown(len(all))
 	require.Equal(t, []any{events.RunStatusMerged, false, false}, []any{r.Status, r.Detail.Stopping, r.Detail.Lane})
-	require.Equal(t, &projections.RunMerge{Commit: "m", Tree: "u", Base: "b", Method: "merge", Untested: true}, r.Detail.Merge)
-	require.Equal(t, &projections.RunTidied{PullRequest: "merged", Branch: "deleted"}, r.Detail.Tidied)
+	require.Equal(t, &runviews.RunMerge{Commit: "m", Tree: "u", Base: "b", Method: "merge", Untested: true}, r.Detail.Merge)
+	require.Equal(t, &runviews.RunTidied{PullRequest: "merged", Branch: "deleted"}, r.Detail.Tidied)
 	require.Equal(t, int64(0), r.CostCents)
 }
 
@@ -321,7 +321,7 @@ func TestStagesOfARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			workspace := world.NewID()
 			run := queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "x", test.facts})[0]
-			r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
+			r, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run)
 			require.NoError(t, err)
 			got := ""
 			for _, s := range r.Detail.Stages {
@@ -351,7 +351,7 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 		runScript{web, 1, "x", append(facts, first, events.DecisionVoided{Decision: first.Decision, About: "license_review"})},
 		runScript{web, 2, "y", append(facts, second)})
 	for i, status := range []string{"active", "blocked"} {
-		r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[i])
+		r, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run[i])
 		require.NoError(t, err)
 		require.Len(t, r.Detail.Stages, len(events.Stages())+2)
 		require.Equal(t, []string{"security_scan", status}, []string{r.Detail.Stages[r.Stage].Name, r.Detail.Stages[r.Stage].Status})
@@ -361,14 +361,14 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 	}
 	o, err := projections.Dashboard{DB: w.DB}.Get(t.Context(), workspace, 10, world.Epoch.Add(time.Hour))
 	require.NoError(t, err)
-	require.Equal(t, []projections.StageCount{{}, {}, {}, {}, {}, {}, {}, {Runs: 2, Waiting: 1}}, o.Stages.List)
+	require.Equal(t, []runviews.StageCount{{}, {}, {}, {}, {}, {}, {}, {Runs: 2, Waiting: 1}}, o.Stages.List)
 	require.Equal(t, map[events.DecisionKind]int{"license_review": 1}, o.Waiting.ByKind)
 	require.Zero(t, o.Slots, "it has no farm")
 	parked, err := fold.ListParked(t.Context(), w.DB)
 	require.NoError(t, err)
 	require.Empty(t, parked)
 	world.Rebuild(t, w.DB, world.View(t, "runs"))
-	again, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
+	again, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, "security_scan", again.Detail.Stages[again.Stage].Name)
 
@@ -377,7 +377,7 @@ func TestStageOfNewerBuildIsShown(t *testing.T) {
 	}}})
 	require.NoError(t, err)
 	w.CaughtUp(t)
-	r, _, err := projections.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
+	r, _, err := runviews.Runs{DB: w.DB}.Get(t.Context(), workspace, run[0])
 	require.NoError(t, err)
 	require.Equal(t, []any{events.RunStatusBuilding, "active"}, []any{r.Status, r.Detail.Stages[r.Stage].Status},
 		"the newer build leads it on")
@@ -389,18 +389,4 @@ func withSuccesses(list []events.Event) (all []events.Event) {
 		all = append(all, e, events.RunStageSucceeded{Stage: e.(events.RunStageEntered).Stage, Attempt: 1})
 	}
 	return all
-}
-
-// Dashboard positions include the head of the log, because the farm's data changes with the events,
-// before the followed views.
-func TestDashboardPositionsIncludeTheHead(t *testing.T) {
-	t.Parallel()
-	w := world.New(t)
-	workspace, none := world.NewID(), world.NewID()
-	queueAt(t, w, world.Epoch, workspace, runScript{web, 1, "Fix", stagesEntered(events.StagePlan)})
-	found, err := projections.Dashboard{DB: w.DB}.Positions(t.Context(), []events.ID{workspace, none})
-	require.NoError(t, err)
-	require.Len(t, found, 1)
-	require.Contains(t, found[workspace], fmt.Sprintf("%d at ", 2+2*len(projections.Followed())),
-		"the log and all views have come to their second event")
 }

@@ -1,4 +1,4 @@
-package projections_test
+package runviews_test
 
 import (
 	"os"
@@ -39,7 +39,7 @@ func TestMigratedRunsEqualTheLog(t *testing.T) {
 	require.NoError(t, err)
 	for _, name := range []string{"0043_runs_waiting.sql", "0050_job_rounds.sql", "0051_run_budgets.sql", "0057_run_branches.sql",
 		"0064_run_waits.sql"} {
-		migration, err := os.ReadFile("../migrations/" + name)
+		migration, err := os.ReadFile("../../migrations/" + name)
 		require.NoError(t, err)
 		_, err = w.DB.Exec(t.Context(), string(migration))
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package projections_test
+package runviews_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"svc/events"
 	"svc/events/store"
 	"svc/fault"
-	"svc/projections"
+	"svc/projections/runviews"
 	"svc/test/world"
 	"svc/vault"
 )
@@ -21,7 +21,7 @@ func TestLargestIssue(t *testing.T) {
 	t.Parallel()
 	w := world.NewSilent(t)
 	workspace := world.NewID()
-	runs := projections.Runs{DB: w.DB}
+	runs := runviews.Runs{DB: w.DB}
 	queue := func(in events.ID, r events.Repo, issue int) {
 		_, err := w.Log.Append(t.Context(), &events.Commit{Workspace: in, At: world.Epoch, Writes: []events.Write{{
 			Stream: world.NewID(), Events: []events.Event{events.RunQueued{Repo: r, IssueNumber: issue}},
@@ -55,7 +55,7 @@ func TestRepoIsNamedByTheLog(t *testing.T) {
 	workspace := world.NewID()
 	queueAt(t, w, world.Epoch, workspace,
 		runScript{repo: web, issue: 1}, runScript{repo: renamed, issue: 2}, runScript{repo: api, issue: 3})
-	view := projections.Runs{DB: w.DB}
+	view := runviews.Runs{DB: w.DB}
 	got, ok, err := view.Repo(t.Context(), workspace, web.ID, w.Commands.IssueOf)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -98,7 +98,7 @@ func TestForgedRunNamesNoRepo(t *testing.T) {
 		}}})
 		require.NoError(t, err)
 	}
-	f, view, issueOf := world.Follow(t, w.DB), projections.Runs{DB: w.DB}, w.Commands.IssueOf
+	f, view, issueOf := world.Follow(t, w.DB), runviews.Runs{DB: w.DB}, w.Commands.IssueOf
 	world.Await(t, f, "runs", workspace, 2)
 	n, err := view.LargestIssue(t.Context(), workspace, web.ID, issueOf)
 	require.NoError(t, err)
@@ -135,6 +135,6 @@ func TestChangedIssueNumberIsNotTheLargest(t *testing.T) {
 	queueAt(t, w, world.Epoch, workspace, runScript{repo: web, issue: 1})
 	_, err := w.DB.Exec(t.Context(), `update runs set issue_number = 2000000000 where workspace_id = $1`, workspace)
 	require.NoError(t, err)
-	_, err = projections.Runs{DB: w.DB}.LargestIssue(t.Context(), workspace, web.ID, w.Commands.IssueOf)
+	_, err = runviews.Runs{DB: w.DB}.LargestIssue(t.Context(), workspace, web.ID, w.Commands.IssueOf)
 	require.ErrorContains(t, err, "is not of issue 2000000000 in the log")
 }

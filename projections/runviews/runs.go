@@ -1,4 +1,4 @@
-package projections
+package runviews
 
 import (
 	"context"
@@ -296,6 +296,16 @@ func (v Runs) Get(ctx context.Context, workspace, id events.ID) (run Run, ok boo
 		select `+runColumns+`, tidied, job_rounds, branch, detail, budget_cents, budget_compute_ms, budget_rounds from runs
 		where workspace_id = $1 and run_id = $2`, workspace, id)
 	return query.Optional[Run](rows, "run "+id.String())
+}
+
+// QueueRecent queues reading the runs of a workspace that were updated last, newest first.
+func QueueRecent(b *pgx.Batch, workspace events.ID, limit int, list *[]Run) {
+	b.Queue(`
+		select `+runColumns+` from runs
+		where workspace_id = $1 order by updated_at desc, run_id desc limit $2`, workspace, limit).Query(func(rows pgx.Rows) (err error) {
+		*list, err = pgx.CollectRows(rows, scanRun)
+		return err
+	})
 }
 
 // ActiveOf returns the active runs of issues of a repository.
