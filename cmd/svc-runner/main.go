@@ -15,6 +15,7 @@ import (
 
 	"svc/config"
 	"svc/farm/runner"
+	"svc/farm/runner/executor"
 	"svc/farm/runner/sandbox"
 )
 
@@ -65,7 +66,7 @@ func keepOpenFiles() {
 // handles.
 func execute() int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGTERM)
-	if err := runner.Execute(os.Stdin, os.Stdout); err != nil {
+	if err := executor.Execute(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "svc-runner:", err)
 		return 1
 	}

@@ -93,7 +93,7 @@ func TestR12TheChangeOfAShallowCheckoutApplies(t *testing.T) {
 			git add -A; touch .git/index.lock`)
 		a.Sandbox = spec
 		k := f.assign(a)
-		require.Equal(t, succeeded, f.ended(k).Outcome, f.log(k))
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
 		require.Contains(t, f.log(k), "1\n", "the checkout has no history")
 		diff, ok := f.kept(k, changedFile)
 		require.True(t, ok, f.log(k))
@@ -209,7 +209,7 @@ func TestHostileCheckoutIsCollected(t *testing.T) {
 		"nothing changed": {"true", ""},
 	} {
 		k := f.assign(collecting(repo, commit, c.script))
-		require.Equal(t, succeeded, f.ended(k).Outcome, name)
+		require.Equal(t, "succeeded", f.ended(k).Outcome, name)
 		diff, _ := f.kept(k, changedFile)
 		require.Contains(t, diff, c.want, name)
 	}
@@ -228,7 +228,7 @@ func TestR4AStepThatDoesNotExitIsDone(t *testing.T) {
 		printf '{"status":"done","summary":"done"}' > $SVC_OUT/outcome.json`+stays, "echo second")
 	k := f.assign(a)
 	end := f.ended(k)
-	require.Equal(t, succeeded, end.Outcome, f.log(k))
+	require.Equal(t, "succeeded", end.Outcome, f.log(k))
 	require.Contains(t, f.log(k), "second\n")
 	diff, _ := f.kept(k, changedFile)
 	require.Contains(t, diff, "\n+more\n")
@@ -236,7 +236,7 @@ func TestR4AStepThatDoesNotExitIsDone(t *testing.T) {
 	for _, outcome := range []string{`{"status":"done"`, `[]`, `{"summary":"done"}`, `x`} {
 		a := collecting(repo, commit, "echo '"+outcome+"' > $SVC_OUT/outcome.json"+stays)
 		a.RunSeconds, a.GraceSeconds = 3, 1
-		require.Equal(t, timedOut, f.ended(f.assign(a)).Outcome, outcome)
+		require.Equal(t, "timed_out", f.ended(f.assign(a)).Outcome, outcome)
 	}
 	r.requireNoJobs()
 }
@@ -255,7 +255,7 @@ func TestR3SilentStepsAreStopped(t *testing.T) {
 		require.Equal(t, "timed_out idle SIGTERM", end.Outcome+" "+end.Reason+" "+end.Signal, kind)
 		require.Contains(t, f.log(silent), "[nothing was printed for 1 seconds]")
 		require.NotContains(t, f.log(silent), "never")
-		require.Equal(t, succeeded, f.ended(busy).Outcome, f.log(busy))
+		require.Equal(t, "succeeded", f.ended(busy).Outcome, f.log(busy))
 		require.Contains(t, f.log(busy), "second\n")
 	}
 	r.requireNoJobs()
@@ -276,7 +276,7 @@ func TestR37EachAttemptHasFreshFolders(t *testing.T) {
 		first.Sandbox.Kind, first.Input = kind, input
 		f.assignAs(attemptKey{id, 1}, first)
 		k := attemptKey{id, 1}
-		require.Equal(t, succeeded, f.ended(k).Outcome, f.log(k))
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
 		require.Contains(t, f.log(k), hex.EncodeToString(digest[:])+"  -\n400\n")
 		outcome, _ := f.kept(k, ".svc-out/outcome.json")
 		require.Contains(t, outcome, "done")
@@ -286,13 +286,13 @@ func TestR37EachAttemptHasFreshFolders(t *testing.T) {
 		second.Sandbox.Kind, second.Input = kind, []byte("second\n")
 		k = attemptKey{id, 2}
 		f.assignAs(k, second)
-		require.Equal(t, succeeded, f.ended(k).Outcome, f.log(k))
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
 		require.True(t, strings.HasPrefix(f.log(k), "second\n"), f.log(k))
 		_, ok := f.kept(k, ".svc-out/outcome.json")
 		require.False(t, ok, "it is that of the first attempt")
 
 		none := f.assign(wire.Assign{Steps: steps(`echo "in=$SVC_IN out=$SVC_OUT"`)})
-		require.Equal(t, succeeded, f.ended(none).Outcome)
+		require.Equal(t, "succeeded", f.ended(none).Outcome)
 		require.Equal(t, "in= out=\n", f.log(none))
 	}
 	r.requireNoJobs()
@@ -310,7 +310,7 @@ func TestR43TheNamedCommitIsBuilt(t *testing.T) {
 		a := collecting(repo, commit, "git rev-parse HEAD; cat file; echo more >> file")
 		a.Source.Ref = ref
 		k := f.assign(a)
-		require.Equal(t, succeeded, f.ended(k).Outcome, f.log(k))
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
 		require.Equal(t, commit+"\ncontent\n", f.log(k))
 		diff, _ := f.kept(k, changedFile)
 		require.Contains(t, diff, " content\n+more\n")
@@ -377,7 +377,7 @@ func TestR1JobsHaveNoCredentialOfTheHost(t *testing.T) {
 			GIT_TERMINAL_PROMPT=0 git push origin HEAD:refs/heads/evil && echo pushed || echo refused`)
 		a.Source.URL, a.Input, a.Sandbox = address, []byte("{}"), wire.Sandbox{Kind: kind, Network: "host"}
 		k := f.assign(a)
-		require.Equal(t, succeeded, f.ended(k).Outcome, f.log(k))
+		require.Equal(t, "succeeded", f.ended(k).Outcome, f.log(k))
 		require.Contains(t, f.log(k), "found no\n")
 		require.Contains(t, f.log(k), "refused\n")
 		require.NotContains(t, f.log(k), "4711")

@@ -56,49 +56,19 @@ func TestCheckoutFailures(t *testing.T) {
 		source wire.Source
 		want   string
 	}{
-		"no such branch":           {wire.Source{URL: "file://" + repo, Ref: "refs/heads/mian"}, failed},
-		"no such commit":           {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 40)}, failed},
-		"commit not in the branch": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/main", Commit: strings.Repeat("1", 40)}, failed},
-		"no such branch of commit": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/mian", Commit: strings.Repeat("1", 40)}, failed},
-		"a name of no ref":         {wire.Source{URL: "file://" + repo, Ref: "refs/heads/a//b"}, failed},
-		"a ref of a file":          {wire.Source{URL: "file://" + repo, Ref: "refs/tags/blob"}, failed},
-		"commit of another format": {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 64)}, failed},
-		"no commit of a submodule": {wire.Source{URL: "file://" + lost, Ref: "refs/heads/main"}, failed},
-		"a submodule's protocol":   {wire.Source{URL: "file://" + outside, Ref: "refs/heads/main"}, failed},
-		"no such repository":       {wire.Source{URL: "file://" + repo + "x", Commit: commit}, failed},
-		"host does not answer":     {wire.Source{URL: "https://127.0.0.1:1/repo", Commit: commit}, infra},
+		"no such branch":           {wire.Source{URL: "file://" + repo, Ref: "refs/heads/mian"}, "failed"},
+		"no such commit":           {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 40)}, "failed"},
+		"commit not in the branch": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/main", Commit: strings.Repeat("1", 40)}, "failed"},
+		"no such branch of commit": {wire.Source{URL: "file://" + repo, Ref: "refs/heads/mian", Commit: strings.Repeat("1", 40)}, "failed"},
+		"a name of no ref":         {wire.Source{URL: "file://" + repo, Ref: "refs/heads/a//b"}, "failed"},
+		"a ref of a file":          {wire.Source{URL: "file://" + repo, Ref: "refs/tags/blob"}, "failed"},
+		"commit of another format": {wire.Source{URL: "file://" + repo, Commit: strings.Repeat("1", 64)}, "failed"},
+		"no commit of a submodule": {wire.Source{URL: "file://" + lost, Ref: "refs/heads/main"}, "failed"},
+		"a submodule's protocol":   {wire.Source{URL: "file://" + outside, Ref: "refs/heads/main"}, "failed"},
+		"no such repository":       {wire.Source{URL: "file://" + repo + "x", Commit: commit}, "failed"},
+		"host does not answer":     {wire.Source{URL: "https://127.0.0.1:1/repo", Commit: commit}, "infra"},
 	} {
 		end := f.ended(f.assign(wire.Assign{Source: &c.source, Steps: steps("true")}))
 		require.Equal(t, c.want+" checkout_failed", end.Outcome+" "+end.Reason, name)
 	}
-}
-
-func TestCheckoutFailure(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"fatal: couldn't find remote ref refs/heads/x":                                             failed,
-		"error: Server does not allow request for unadvertised object 1111":                        failed,
-		"fatal: Authentication failed for 'https://host/repo/'":                                    failed,
-		"fatal: could not read Username for 'https://host': terminal prompts disabled":             failed,
-		"fatal: unable to access 'https://host/': The requested URL returned error: 403":           failed,
-		"git@host: Permission denied (publickey).":                                                 failed,
-		"fatal: repository 'https://host/repo/' not found":                                         failed,
-		"fatal: unable to access 'https://host/': Could not resolve host: host":                    infra,
-		"fatal: unable to access 'https://host/': The requested URL returned error: 503":           infra,
-		"fatal: the repository has files of Git LFS, and git-lfs is not installed on this machine": failed,
-		"fatal: No url found for submodule path 'sub' in .gitmodules":                              failed,
-		"fatal: the remote end hung up unexpectedly":                                               infra,
-		"error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.":          infra,
-		"fatal: write error: No space left on device":                                              infra,
-		"": infra,
-	} {
-		require.Equal(t, want, checkoutFailure(wire.Event{Outcome: failed}, text).Outcome, text)
-	}
-	stopped := wire.Event{Outcome: cancelled, SignalReason: reasonCancel}
-	require.Equal(t, stopped, checkoutFailure(stopped, "couldn't find remote ref"))
-	var end tail
-	_, _ = end.Write([]byte(strings.Repeat("a", 2*tailBytes)))
-	_, _ = end.Write([]byte("b"))
-	require.Len(t, end, tailBytes)
-	require.True(t, strings.HasSuffix(string(end), "ab"))
 }

@@ -276,7 +276,7 @@ func withoutAddress(err error) error {
 func readRefusal(res *http.Response, text []byte) *Refusal {
 	r := &Refusal{Status: res.StatusCode}
 	if n, err := strconv.ParseUint(res.Header.Get("Retry-After"), 10, 31); err == nil {
-		r.After = seconds(int(n))
+		r.After = time.Duration(n) * time.Second
 	}
 	var body struct {
 		Code    string         `json:"code"`

@@ -70,7 +70,7 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(c.read)
 	g.Go(func() error { return c.write(ctx) })
-	g.Go(func() error { return c.heartbeatLoop(ctx, seconds(max(welcome.HeartbeatSeconds, 1))) })
+	g.Go(func() error { return c.heartbeatLoop(ctx, time.Duration(max(welcome.HeartbeatSeconds, 1))*time.Second) })
 	g.Go(func() error {
 		<-ctx.Done()
 		_ = ws.Close() // wakes the reader
@@ -167,7 +167,7 @@ func (s *Supervisor) applyWelcome(w wire.Welcome) {
 			l.WindowMessages = w.Limits.WindowMessages
 		}
 		if w.LeaseSeconds > 0 {
-			s.lease = seconds(w.LeaseSeconds)
+			s.lease = time.Duration(w.LeaseSeconds) * time.Second
 		}
 	})
 	s.drain(drainedByService, w.Draining)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
+	"svc/farm/runner/executor"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
@@ -30,13 +31,13 @@ func (f *farm) endedJob(folder Folder, reported bool) {
 	require.NoError(f.t, err)
 	list := []wire.Event{{Kind: wire.EventStarted}, {Kind: wire.EventFinished, Outcome: "succeeded", Artifacts: 1}}
 	for _, e := range list {
-		text, err := json.Marshal(newTimedEvent(e))
+		text, err := json.Marshal(executor.NewTimedEvent(e))
 		require.NoError(f.t, err)
-		_, err = spooled.Append(kindEvent, text)
+		_, err = spooled.Append(executor.KindEvent, text)
 		require.NoError(f.t, err)
 	}
 	require.NoError(f.t, spooled.Close())
-	text, err := json.Marshal(manifest{Epoch: 1, Files: []manifestFile{{ID: "f1", Name: "all", Path: "file"}}})
+	text, err := json.Marshal(executor.Manifest{Epoch: 1, Files: []executor.ManifestFile{{ID: "f1", Name: "all", Path: "file"}}})
 	require.NoError(f.t, err)
 	require.NoError(f.t, os.WriteFile(filepath.Join(dir, manifestFileName), text, 0o600))
 	f.jobs[k] = &farmJob{accepted: 1, files: map[string][]byte{}}

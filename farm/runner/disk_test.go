@@ -1,49 +1,16 @@
 package runner
 
 import (
-	"bytes"
-	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
-
-func TestDiskUsage(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	usage := func(limit int64) int64 {
-		t.Helper()
-		used, tooDeep := diskUsage(t.Context(), limit, dir, filepath.Join(dir, "none"))
-		require.False(t, tooDeep)
-		return used
-	}
-	empty := usage(math.MaxInt64)
-	write := func(name string, n int) {
-		t.Helper()
-		name = filepath.Join(dir, name)
-		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		require.NoError(t, os.WriteFile(name, bytes.Repeat([]byte{1}, n), 0o600))
-	}
-	write("a", 3<<20)
-	write("sub/deep/b", 2<<20)
-	sparse, err := os.Create(filepath.Join(dir, "sparse"))
-	require.NoError(t, err)
-	require.NoError(t, sparse.Truncate(1<<40))
-	require.NoError(t, sparse.Close())
-	require.NoError(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "again")))
-	require.NoError(t, os.Symlink("/usr", filepath.Join(dir, "elsewhere")))
-	used := usage(math.MaxInt64) - empty
-	require.GreaterOrEqual(t, used, int64(5<<20))
-	require.Less(t, used, int64(6<<20))
-	require.Less(t, usage(1<<20), int64(5<<20), "no more is measured once it exceeds the limit")
-	require.Greater(t, usage(1<<20), int64(1<<20))
-}
 
 // A job that nests folders very deep is killed. They cost neither the runner's memory nor its time, and
 // are removed.
@@ -59,21 +26,6 @@ func TestJobIsKilledOverDepth(t *testing.T) {
 	require.Equal(t, "failed disk_limit disk_limit", end.Outcome+" "+end.Reason+" "+end.SignalReason)
 	require.Contains(t, f.log(k), "the job has folders nested more than 256 deep")
 	r.requireNoJobs()
-}
-
-func TestDeepFoldersAreNoArtifacts(t *testing.T) {
-	t.Parallel()
-	work := t.TempDir()
-	deep := filepath.Join(work, strings.Repeat("d/", maxDepth+1))
-	require.NoError(t, os.MkdirAll(deep, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(deep, "file"), nil, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(work, "file"), nil, 0o600))
-	want := []wire.Artifact{{Name: "all", Paths: []string{"**"}}}
-	m, _, leftOut, err := gather(t.Context(), work, work, filepath.Join(t.TempDir(), "files"), want, 1<<20)
-	require.NoError(t, err)
-	require.Len(t, m.Files, 1)
-	require.Equal(t, 1, leftOut.count)
-	require.Equal(t, wire.LeftOutDeep, leftOut.files[0].Reason)
 }
 
 // A job that fills the disk is killed and fails, whatever it fills. Another job at the same time is
@@ -108,4 +60,35 @@ func TestJobIsKilledOverDiskLimit(t *testing.T) {
 	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "work", "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
 	r.requireNoJobs()
+}
+
+// Files whose names the service refuses are named in the log, and the others are uploaded. A job
+// that requires one of them fails.
+func TestLeftOutArtifactsAreReported(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t)
+	r := start(t, f.enrolled())
+	spec := wire.Assign{Steps: steps("echo 1 >fine; echo 2 >a:b.log; echo 3 >README; echo 4 >Readme; printf end"),
+		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}, Required: true}}}
+	k := f.assign(spec)
+	end := f.ended(k)
+	require.Equal(t, "succeeded", end.Outcome)
+	require.Equal(t, 2, end.Artifacts)
+	require.Equal(t, []wire.LeftOut{{Path: "Readme", Reason: "path_collision"}, {Path: "a:b.log", Reason: "path_refused"}}, end.LeftOut)
+	require.Equal(t, 2, end.LeftOutCount)
+	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, 10*time.Millisecond)
+	require.Equal(t, "end\n[artifact left out: \"Readme\": on some systems it would be in the place of another file]\n"+
+		"[artifact left out: \"a:b.log\": its path must not have any of \\ < > : \" | ? *]\n", f.log(k))
+
+	spec.Artifacts = []wire.Artifact{{Name: "logs", Paths: []string{"*.log"}, Required: true}}
+	k = f.assign(spec)
+	end = f.ended(k)
+	require.Equal(t, "failed", end.Outcome)
+	require.Equal(t, "artifact_missing", end.Reason)
+	require.Equal(t, []string{"logs"}, end.MissingArtifacts)
+	require.Contains(t, f.log(k), "[required artifacts are missing: logs]\n")
+	r.requireNoJobs()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.problems)
 }

@@ -4,8 +4,8 @@
 // # Processes
 //
 // The supervisor ([Run]) holds the connection and sends heartbeats. Each job runs in a process of
-// its own ([Execute], the same program with another argument), so that a job that uses up all
-// memory, or crashes its process, cannot stop the heartbeats of other jobs. A job's process reads
+// its own ([svc/farm/runner/executor], the same program with another argument), so that a job that
+// uses up all memory, or crashes its process, cannot stop the heartbeats of other jobs. It reads
 // what to run, including secrets, from standard input, and reports on standard output; neither is
 // ever written to disk. When its input ends, the supervisor has died, and the job's process kills
 // its steps and exits.
@@ -58,7 +58,6 @@ var ErrRetired = errors.New("this runner has done the jobs that it was enrolled 
 const (
 	diskGuard   = 2 << 30 // free bytes below which no job is taken
 	syncEvery   = time.Second
-	fenceEvery  = 250 * time.Millisecond
 	killTimeout = 20 * time.Second  // for a job's process to obey a kill before it is killed itself
 	freshFor    = wire.StalledAfter // how recently a heartbeat must be acknowledged to start a job
 )

@@ -24,6 +24,7 @@ import (
 	"github.com/gorilla/websocket"
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/executor"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(sandbox.Init(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == ExecCommand {
-		if err := Execute(os.Stdin, os.Stdout); err != nil {
+		if err := executor.Execute(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -87,7 +88,7 @@ type farmJob struct {
 	cancel   *wire.Cancel
 	stopped  bool
 	files    map[string][]byte
-	manifest *manifest
+	manifest *executor.Manifest
 	complete bool
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"svc/farm/artifacts"
+	"svc/farm/runner/executor"
 )
 
 // artifacts handles an upload: the manifest first, then chunks by name.
@@ -36,7 +37,7 @@ func (f *farm) artifacts(w http.ResponseWriter, r *http.Request) {
 		refuseWith(w, 422, "validation_failed")
 		return
 	}
-	var m manifest
+	var m executor.Manifest
 	text, _ := io.ReadAll(part)
 	if _, err := artifacts.ReadManifest(bytes.NewReader(text), 1<<30); err != nil {
 		f.problem("manifest: %v", err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/farm/runner/executor"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
@@ -37,23 +38,23 @@ type job struct {
 	dir   string // folder of the spool
 	spool *spool.Spool
 
-	orders     chan stopOrder // queue of orders for its process
-	fenceMoved chan struct{}  // has a value when its process does not know the latest fence
-	accepted   chan struct{}  // closed once the service has stored that the runner accepts the job
-	killed     chan struct{}  // closed by the first kill order
-	ended      chan struct{}  // closed when no process of the job is left
+	orders     chan executor.StopOrder // queue of orders for its process
+	fenceMoved chan struct{}           // has a value when its process does not know the latest fence
+	accepted   chan struct{}           // closed once the service has stored that the runner accepts the job
+	killed     chan struct{}           // closed by the first kill order
+	ended      chan struct{}           // closed when no process of the job is left
 
 	mu           sync.Mutex
 	state        string
 	since        time.Time
-	pid          int           // of the job's process, or 0
-	processEnded bool          // the job's process has ended
-	endMissing   bool          // its supervisor was killed before the job's end was reported, and nothing reports it yet
-	dropped      bool          // it is no longer this runner's
-	finishedSeq  int64         // number of its finished event, 0 before that
-	manifest     *manifest     // files to upload, nil if there are none
-	finishing    bool          // its end is acknowledged; only artifacts are left
-	fenceAt      time.Duration // when to kill it, as time since boot; 0 is never
+	pid          int                // of the job's process, or 0
+	processEnded bool               // the job's process has ended
+	endMissing   bool               // its supervisor was killed before the job's end was reported, and nothing reports it yet
+	dropped      bool               // it is no longer this runner's
+	finishedSeq  int64              // number of its finished event, 0 before that
+	manifest     *executor.Manifest // files to upload, nil if there are none
+	finishing    bool               // its end is acknowledged; only artifacts are left
+	fenceAt      time.Duration      // when to kill it, as time since boot; 0 is never
 
 	maySend       bool // its messages may be sent on the current connection
 	sent          int64
@@ -72,14 +73,14 @@ type sentMessage struct {
 func newJob(k attemptKey, id events.ID, dir string) *job {
 	return &job{
 		attemptKey: k, id: id, dir: dir, state: stateAssigned, since: time.Now(),
-		orders: make(chan stopOrder, 8), fenceMoved: make(chan struct{}, 1),
+		orders: make(chan executor.StopOrder, 8), fenceMoved: make(chan struct{}, 1),
 		accepted: make(chan struct{}), killed: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
 // sendOrder queues an order for the job's process, and closes killed if it is a kill. An order that
 // finds the queue full is dropped, since the process does not obey the earlier ones either.
-func (j *job) sendOrder(o stopOrder) {
+func (j *job) sendOrder(o executor.StopOrder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.processEnded {
@@ -97,8 +98,8 @@ func (j *job) sendOrder(o stopOrder) {
 // append adds a report of the job's process to the spool.
 func (j *job) append(kind byte, body []byte) error {
 	e := wire.Event{}
-	if kind == kindEvent {
-		var s timedEvent
+	if kind == executor.KindEvent {
+		var s executor.TimedEvent
 		if err := json.Unmarshal(body, &s); err != nil {
 			return fmt.Errorf("decode event of job %s: %w", j.name(), err)
 		}
@@ -127,11 +128,11 @@ func (j *job) append(kind byte, body []byte) error {
 }
 
 func (j *job) appendEvent(e wire.Event) error {
-	body, err := json.Marshal(newTimedEvent(e))
+	body, err := json.Marshal(executor.NewTimedEvent(e))
 	if err != nil {
 		return fmt.Errorf("encode event of job %s: %w", j.name(), err)
 	}
-	return j.append(kindEvent, body)
+	return j.append(executor.KindEvent, body)
 }
 
 func (j *job) update(change func()) {
@@ -142,7 +143,7 @@ func (j *job) update(change func()) {
 
 // saveManifest stores the list of files to upload.
 func (j *job) saveManifest(body []byte) error {
-	var m manifest
+	var m executor.Manifest
 	if err := json.Unmarshal(body, &m); err != nil {
 		return fmt.Errorf("decode manifest of job %s: %w", j.name(), err)
 	}
@@ -251,10 +252,10 @@ func (j *job) extendFence(fence time.Duration) {
 	}
 }
 
-func (j *job) fence() fenceOrder {
+func (j *job) fence() executor.FenceOrder {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return fenceOrder{j.fenceAt}
+	return executor.FenceOrder{Fence: j.fenceAt}
 }
 
 // rewind resumes sending after the acknowledged messages.
@@ -339,12 +340,12 @@ func (j *job) frame(seq int64) (frame []byte, binary bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	if r.Kind == kindChunk {
-		c, err := decodeChunk(r.Data)
+	if r.Kind == executor.KindChunk {
+		c, err := executor.DecodeChunk(r.Data)
 		c.Job, c.Epoch, c.Seq = j.id, j.epoch, seq
 		return c.AppendTo(nil), true, err
 	}
-	var s timedEvent
+	var s executor.TimedEvent
 	if err := json.Unmarshal(r.Data, &s); err != nil {
 		return nil, false, fmt.Errorf("record %d of %s: %w", seq, j.name(), err)
 	}

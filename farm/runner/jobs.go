@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"svc/events"
+	"svc/farm/runner/executor"
 	"svc/farm/runner/sandbox"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
@@ -68,8 +69,8 @@ func (s *Supervisor) reopenJob(name string) error {
 	j := newJob(attemptKey{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
 	hasArtifacts := true // a job whose end was lost in a power cut may, if the service has its end
 	j.spool, err = spool.Open(j.dir, func(r spool.Record) {
-		var e timedEvent
-		if r.Kind == kindEvent && json.Unmarshal(r.Data, &e) == nil && e.Event.Kind == wire.EventFinished {
+		var e executor.TimedEvent
+		if r.Kind == executor.KindEvent && json.Unmarshal(r.Data, &e) == nil && e.Event.Kind == wire.EventFinished {
 			j.finishedSeq, hasArtifacts = r.Seq, e.Event.Artifacts > 0
 		}
 	})
@@ -79,7 +80,7 @@ func (s *Supervisor) reopenJob(name string) error {
 	j.processEnded, j.endMissing, j.state = true, j.finishedSeq == 0, stateFinished
 	close(j.ended)
 	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && hasArtifacts {
-		var m manifest
+		var m executor.Manifest
 		if err := json.Unmarshal(body, &m); err == nil {
 			j.manifest = &m
 		}
@@ -104,7 +105,7 @@ func lostEnd(j *job, acked int64) func() error {
 			noticed = true
 		}
 		return j.appendEvent(wire.Event{
-			Kind: wire.EventFinished, Outcome: infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now()),
+			Kind: wire.EventFinished, Outcome: executor.Infra, Reason: "agent_restarted", FinishedAt: wire.At(time.Now()),
 		})
 	}
 }
@@ -192,7 +193,7 @@ func (s *Supervisor) assign(k attemptKey, a wire.Assign, fresh bool, fence time.
 // drop kills a job that is no longer this runner's, and returns when no process of it is left.
 func (s *Supervisor) drop(j *job) {
 	j.update(func() { j.dropped = true })
-	j.sendOrder(stopOrder{Reason: reasonFenced, Kill: true})
+	j.sendOrder(executor.StopOrder{Reason: executor.ReasonFenced, Kill: true})
 	<-j.ended
 	s.forget(j)
 }
@@ -282,7 +283,7 @@ func (s *Supervisor) applyVerdict(v wire.Verdict, welcome bool) {
 			s.resume(j, v.Acked)
 		}
 		if v.Verdict == wire.CancelJob {
-			j.sendOrder(stopOrder{Reason: reasonCancel, Grace: seconds(v.GraceSeconds)})
+			j.sendOrder(executor.StopOrder{Reason: executor.ReasonCancel, Grace: time.Duration(v.GraceSeconds) * time.Second})
 		}
 	case wire.Done:
 		s.handleDone(j, v)

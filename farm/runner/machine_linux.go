@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,21 +14,9 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// started is when this process began.
-var started = time.Now()
-
 // executable returns a path of the program that this process runs, even if another version has since been
 // put in its place.
 func executable(string) string { return "/proc/self/exe" }
-
-// bootTime returns the time since the machine booted, including sleep.
-func bootTime() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		return time.Since(started)
-	}
-	return time.Duration(t.Nano())
-}
 
 // bootID returns an identifier that changes at each boot.
 func bootID() string {
@@ -65,7 +52,3 @@ func memory() int64 {
 	}
 	return 0
 }
-
-// preferForOOM makes the kernel kill this process and its children before the supervisor when
-// memory runs out.
-func preferForOOM() { _ = os.WriteFile("/proc/self/oom_score_adj", []byte("500"), 0) }

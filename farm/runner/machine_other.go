@@ -2,19 +2,11 @@
 
 package runner
 
-import (
-	"syscall"
-	"time"
-)
+import "syscall"
 
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// started is when this process began.
-var started = time.Now()
-
 func executable(program string) string { return program }
-
-func bootTime() time.Duration { return time.Since(started) }
 
 func bootID() string { return "" }
 
@@ -23,5 +15,3 @@ func diskFree(string) int64 { return -1 }
 func load() float64 { return 0 }
 
 func memory() int64 { return 0 }
-
-func preferForOOM() {}

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"svc/farm/runner/executor"
 	"svc/farm/wire"
 )
 
@@ -42,7 +43,7 @@ func (c *connection) handleMessage(e wire.Envelope) error {
 		return handle(e, func(m wire.Cancel) {
 			if j := c.s.heldJob(k); j != nil {
 				c.s.log.Info("cancelled", "job", k.name())
-				j.sendOrder(stopOrder{Reason: reasonCancel, Grace: seconds(m.GraceSeconds)})
+				j.sendOrder(executor.StopOrder{Reason: executor.ReasonCancel, Grace: time.Duration(m.GraceSeconds) * time.Second})
 			}
 		})
 	case wire.TypeStop:
@@ -82,7 +83,7 @@ func (c *connection) handleAssign(k attemptKey, a wire.Assign) error {
 	since, fresh := c.fresh()
 	lease := wire.LeaseTime
 	if a.LeaseSeconds > 0 {
-		lease = seconds(a.LeaseSeconds)
+		lease = time.Duration(a.LeaseSeconds) * time.Second
 	}
 	reason, text := c.s.assign(k, a, fresh, since+lease-wire.FenceMargin)
 	if reason == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/atomicfile"
+	"svc/farm/runner/executor"
 	"svc/filelock"
 )
 
@@ -51,7 +52,7 @@ func newUploading(t *testing.T) *uploading {
 		return true
 	}
 	go func() {
-		form, err := newUploadForm(t.TempDir(), manifest{}, nil)
+		form, err := newUploadForm(t.TempDir(), executor.Manifest{}, nil)
 		if err == nil {
 			var a uploadAnswer
 			err = u.client.postForm(context.Background(), "/api/v1/farm/jobs/1/artifacts", form, &a)

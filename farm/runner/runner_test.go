@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/executor"
 	"svc/farm/wire"
 )
 
@@ -143,7 +144,7 @@ func TestJobIsKilledBeforeLeaseExpires(t *testing.T) {
 	f.mu.Unlock()
 	began, last := time.Now(), fence()
 	end := f.ended(k)
-	require.GreaterOrEqual(t, bootTime(), last.Fence, "heartbeats that are answered keep it")
+	require.GreaterOrEqual(t, executor.BootTime(), last.Fence, "heartbeats that are answered keep it")
 	require.Equal(t, "infra", end.Outcome)
 	require.Equal(t, "fenced", end.SignalReason)
 	require.Less(t, time.Since(began), lease)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"svc/farm/runner/executor"
 	"time"
 )
 
@@ -33,7 +34,7 @@ func (s *Supervisor) stopLoop(ctx context.Context) {
 	}
 	s.log.Info("cancelling the jobs", "jobs", s.runningJobs())
 	for _, j := range s.heldJobs() {
-		j.sendOrder(stopOrder{Reason: reasonAgentStop, Grace: cancelGrace})
+		j.sendOrder(executor.StopOrder{Reason: executor.ReasonAgentStop, Grace: cancelGrace})
 	}
 	s.update(func() { s.cancelling = true })
 }
@@ -79,6 +80,6 @@ func (s *Supervisor) logLeft() {
 // killAll kills all jobs, since nothing is left to read their reports.
 func (s *Supervisor) killAll() {
 	for _, j := range s.heldJobs() {
-		j.sendOrder(stopOrder{Reason: reasonAgentStop, Kill: true})
+		j.sendOrder(executor.StopOrder{Reason: executor.ReasonAgentStop, Kill: true})
 	}
 }

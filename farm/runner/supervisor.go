@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"svc/farm/runner/executor"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -94,7 +95,7 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 		return nil, err
 	}
 	if cfg.BootTime == nil {
-		cfg.BootTime = bootTime
+		cfg.BootTime = executor.BootTime
 	}
 	if cfg.Backoff == nil {
 		cfg.Backoff = backoff
@@ -315,7 +316,7 @@ func (s *Supervisor) syncLoop(ctx context.Context) {
 
 // fenceLoop kills jobs whose lease is about to expire.
 func (s *Supervisor) fenceLoop(ctx context.Context) {
-	t := time.NewTicker(fenceEvery)
+	t := time.NewTicker(executor.FenceEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -326,7 +327,7 @@ func (s *Supervisor) fenceLoop(ctx context.Context) {
 			for _, j := range s.heldJobs() {
 				if j.fenceDue(now) {
 					s.log.Warn("the lease is about to end: killing the job", "job", j.name())
-					j.sendOrder(stopOrder{Reason: reasonFenced, Kill: true})
+					j.sendOrder(executor.StopOrder{Reason: executor.ReasonFenced, Kill: true})
 				}
 			}
 		}

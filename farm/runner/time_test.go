@@ -3,7 +3,6 @@
 package runner
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,62 +17,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/events"
-	"svc/farm/runner/sandbox"
+	"svc/farm/runner/executor"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
-
-// A pattern that anybody may submit takes no time that grows exponentially.
-func TestPatternsWithManyFoldersAreFast(t *testing.T) {
-	t.Parallel()
-	began := time.Now()
-	name := strings.Split(strings.Repeat("f/", 40)+"file", "/")
-	require.False(t, newPattern(strings.Repeat("**/", 15)+"none").matches(name))
-	require.False(t, newPattern(strings.Repeat("**/f/", 15)+"none").matches(name))
-	require.True(t, newPattern(strings.Repeat("**/f/", 15)+"file").matches(name))
-	require.Less(t, time.Since(began), time.Second)
-}
-
-func TestCollectingEndsWithContext(t *testing.T) {
-	t.Parallel()
-	work := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(work, "big"), make([]byte, 1<<20), 0o600))
-	stop := &sandbox.Stop{Reason: "fenced"}
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(stop)
-	root, err := os.OpenRoot(work)
-	require.NoError(t, err)
-	defer root.Close()
-	_, err = (&collector{root: root}).list(ctx)
-	require.ErrorIs(t, err, stop)
-	from, err := root.Open("big")
-	require.NoError(t, err)
-	defer from.Close()
-	require.ErrorIs(t, (&manifestFile{}).copy(ctx, from, filepath.Join(t.TempDir(), "f1"), 1<<30), stop)
-}
-
-func TestWhenCollectingIsGivenUp(t *testing.T) {
-	for _, reason := range []string{reasonFenced, reasonAgentStop, reasonCancel} {
-		synctest.Test(t, func(t *testing.T) {
-			killed, kill := context.WithCancelCause(t.Context())
-			var log bytes.Buffer
-			x := &execution{out: newOutput(&reporter{to: &log}, 1<<20)}
-			ctx, done := x.collecting(killed)
-			time.Sleep(slowCollect + time.Second)
-			kill(&sandbox.Stop{Reason: reason})
-			synctest.Wait()
-			if reason == reasonCancel {
-				require.NoError(t, ctx.Err())
-				time.Sleep(collectTimeout)
-				synctest.Wait()
-			}
-			require.EqualError(t, context.Cause(ctx), "stopped: "+reason)
-			done()
-			x.out.close()
-			require.Contains(t, log.String(), "[collecting artifacts]")
-		})
-	}
-}
 
 // The job's process gets the order to kill at once, as without a grace period.
 func TestArtifactsOfCancelledJobAreCollected(t *testing.T) {
@@ -137,7 +84,7 @@ func TestLostEndIsStoredOnce(t *testing.T) {
 				acked, full, last := int64(9), time.Hour, int64(11)
 				taken := filepath.Join(dir, fmt.Sprintf("%016x.log", 10))
 				if durable {
-					_, err := j.spool.Append(kindChunk, make([]byte, 4<<20-j.spool.Bytes()-64)) // there is room for the notice alone
+					_, err := j.spool.Append(executor.KindChunk, make([]byte, 4<<20-j.spool.Bytes()-64)) // there is room for the notice alone
 					require.NoError(t, err)
 					acked, full, last = 4, 5*time.Second, 6
 					taken = filepath.Join(dir, fmt.Sprintf("%016x.log", 6))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"svc/farm/runner/executor"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type uploadAnswer struct {
 
 // A piece is one chunk of a file.
 type piece struct {
-	file manifestFile
+	file executor.ManifestFile
 	n    int64
 }
 
@@ -34,7 +35,7 @@ func (p piece) size() int64 { return min(p.file.ChunkBytes, p.file.Size-p.n*p.fi
 
 // upload uploads the artifacts of a job and retries with backoff, or when the service says. It returns
 // true when it is over, successfully or not, and false if the supervisor is about to exit.
-func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
+func (s *Supervisor) upload(ctx context.Context, j *job, m executor.Manifest) bool {
 	late, digests, before := time.Now().Add(uploadTimeout), 0, math.MaxInt
 	for failures := 0; ; failures++ {
 		missing, err := s.tryUpload(ctx, late, j, m)
@@ -71,7 +72,7 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m manifest) bool {
 
 // tryUpload is sendMissing, until late, with one of the slots for uploads. An upload that waits to be
 // retried has none, so that it does not keep other jobs from uploading.
-func (s *Supervisor) tryUpload(ctx context.Context, late time.Time, j *job, m manifest) (missing int, err error) {
+func (s *Supervisor) tryUpload(ctx context.Context, late time.Time, j *job, m executor.Manifest) (missing int, err error) {
 	ctx, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	select {
@@ -97,7 +98,7 @@ func isFinal(r *Refusal) bool {
 
 // sendMissing asks which pieces are missing and sends them, until none are. It returns how many were
 // missing when it began, [math.MaxInt] if that is unknown.
-func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (missing int, err error) {
+func (s *Supervisor) sendMissing(ctx context.Context, j *job, m executor.Manifest) (missing int, err error) {
 	missing = math.MaxInt
 	answer, err := s.postArtifacts(ctx, j, m, nil)
 	for err == nil && answer.State != "complete" {
@@ -112,8 +113,8 @@ func (s *Supervisor) sendMissing(ctx context.Context, j *job, m manifest) (missi
 }
 
 // missingPieces returns the pieces that the service does not have.
-func missingPieces(m manifest, a uploadAnswer) (list []piece) {
-	files := map[string]manifestFile{}
+func missingPieces(m executor.Manifest, a uploadAnswer) (list []piece) {
+	files := map[string]executor.ManifestFile{}
 	for _, f := range m.Files {
 		files[f.ID] = f
 	}
@@ -128,7 +129,7 @@ func missingPieces(m manifest, a uploadAnswer) (list []piece) {
 }
 
 // postArtifacts sends the manifest and pieces in one request.
-func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m manifest, pieces []piece) (a uploadAnswer, err error) {
+func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m executor.Manifest, pieces []piece) (a uploadAnswer, err error) {
 	form, err := newUploadForm(Folder(j.dir).path(filesFolder), m, pieces)
 	if err != nil {
 		return a, err

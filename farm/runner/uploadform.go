@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/textproto"
 	"os"
+	"svc/farm/runner/executor"
 	"sync"
 )
 
@@ -21,7 +22,7 @@ type uploadForm struct {
 	pieces      []*pieceReader
 }
 
-func newUploadForm(folder string, m manifest, pieces []piece) (*uploadForm, error) {
+func newUploadForm(folder string, m executor.Manifest, pieces []piece) (*uploadForm, error) {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)

@@ -7,15 +7,19 @@ import (
 	"mime/multipart"
 	"os"
 	"path/filepath"
+	"svc/farm/runner/executor"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
+const pieceBytes = 8 << 20
+
 // All that is missing is sent in one request, however much that is.
 func TestMissingPieces(t *testing.T) {
 	t.Parallel()
-	m := manifest{Files: []manifestFile{{ID: "f1", Size: 1 << 40, ChunkBytes: chunkBytes}, {ID: "f2", Size: 1, ChunkBytes: chunkBytes}}}
+	m := executor.Manifest{Files: []executor.ManifestFile{{ID: "f1", Size: 1 << 40, ChunkBytes: pieceBytes},
+		{ID: "f2", Size: 1, ChunkBytes: pieceBytes}}}
 	var a uploadAnswer
 	a.Files = append(a.Files, struct {
 		ID      string  `json:"id"`
@@ -35,8 +39,8 @@ func TestUploadForm(t *testing.T) {
 	dir := t.TempDir()
 	text := bytes.Repeat([]byte("0123456789"), 1_000_000)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f1"), text, 0o600))
-	file := manifestFile{ID: "f1", Size: int64(len(text)), ChunkBytes: chunkBytes}
-	m := manifest{Epoch: 1, Files: []manifestFile{file}}
+	file := executor.ManifestFile{ID: "f1", Size: int64(len(text)), ChunkBytes: pieceBytes}
+	m := executor.Manifest{Epoch: 1, Files: []executor.ManifestFile{file}}
 	f, err := newUploadForm(dir, m, []piece{{file, 1}, {file, 0}})
 	require.NoError(t, err)
 	body, err := io.ReadAll(f)
@@ -48,7 +52,7 @@ func TestUploadForm(t *testing.T) {
 	for _, want := range []struct {
 		name string
 		text []byte
-	}{{"manifest", nil}, {"f1.1", text[chunkBytes:]}, {"f1.0", text[:chunkBytes]}} {
+	}{{"manifest", nil}, {"f1.1", text[pieceBytes:]}, {"f1.0", text[:pieceBytes]}} {
 		part, err := r.NextPart()
 		require.NoError(t, err)
 		require.Equal(t, want.name, part.FormName())

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"time"
 
+	"svc/farm/runner/executor"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -37,10 +38,10 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 		s.log.Error("the job's process ended without reporting it", "job", j.name(), "err", err)
 		reason := "agent_crashed"
 		if isClosed(j.killed) {
-			reason = reasonFenced
+			reason = executor.ReasonFenced
 		}
 		s.reportEnd(ctx, j, func() error {
-			return j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: infra, Reason: reason, FinishedAt: wire.At(time.Now())})
+			return j.appendEvent(wire.Event{Kind: wire.EventFinished, Outcome: executor.Infra, Reason: reason, FinishedAt: wire.At(time.Now())})
 		})
 	}
 	s.log.Info("job ended", "job", j.name())
@@ -106,7 +107,7 @@ func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
 		defer close(stopped)
 		s.feedProcess(j, a, in, cmd.Process, over)
 	}()
-	err = readReports(out, func(kind byte, body []byte) error { return s.handleReport(j, kind, body) })
+	err = executor.ReadReports(out, func(kind byte, body []byte) error { return s.handleReport(j, kind, body) })
 	if err != nil {
 		_ = cmd.Process.Kill() // its reports cannot be stored
 	}
@@ -120,13 +121,13 @@ func (s *Supervisor) runProcess(j *job, a wire.Assign) error {
 // handleReport stores a report of a job's process.
 func (s *Supervisor) handleReport(j *job, kind byte, body []byte) error {
 	switch kind {
-	case kindEvent, kindChunk:
+	case executor.KindEvent, executor.KindChunk:
 		if err := j.append(kind, body); err != nil {
 			return err
 		}
 		s.wakeWriter()
 		return nil
-	case kindManifest:
+	case executor.KindManifest:
 		return j.saveManifest(body)
 	}
 	return fmt.Errorf("report of kind %q", kind)
@@ -139,11 +140,11 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	s.mu.Lock()
 	limits := s.limits
 	s.mu.Unlock()
-	first := assignment{
-		Job: j.jobID, Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
-		Mounts: s.cfg.Mounts, Network: networkOf(s.cfg.Environ), GitProtocols: s.cfg.GitProtocols,
+	first := executor.Assignment{
+		Name: j.name(), Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
+		Mounts: s.cfg.Mounts, Network: executor.NetworkOf(s.cfg.Environ), GitProtocols: s.cfg.GitProtocols,
 		LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes,
-		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, fenceOrder: j.fence(),
+		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, FenceOrder: j.fence(),
 	}
 	w := bufio.NewWriter(in)
 	write := func(v any) {

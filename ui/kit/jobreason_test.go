@@ -15,7 +15,7 @@ func TestJobReasonsHaveWords(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`(?:\b[Rr]eason|\bdecline|ArtifactMissing|\b[Rr]eason[A-Z]|\bdecline[A-Z])\w* *(?:=|:=|:) *"([a-z_]+)"`)
 	seen := 0
-	for _, pattern := range []string{"farm/runner/*.go", "farm/dispatch/*.go", "aggregates/job.go", "events/job*.go"} {
+	for _, pattern := range []string{"farm/runner/*.go", "farm/runner/*/*.go", "farm/dispatch/*.go", "aggregates/job.go", "events/job*.go"} {
 		files, err := filepath.Glob("../../" + pattern)
 		require.NoError(t, err)
 		for _, file := range files {

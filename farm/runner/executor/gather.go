@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type collector struct {
 	paths   wire.PathSet
 	found   []foundFile
 	linked  int // files and folders seen behind symbolic links
-	files   []manifestFile
+	files   []ManifestFile
 	encoded int // size of files in the encoded manifest
 	left    leftOut
 }
@@ -49,7 +49,7 @@ func (g *collector) add(ctx context.Context, artifact string, found foundFile) e
 	if len(g.files) == wire.MaxFiles {
 		return fmt.Errorf("%w (%d)", errTooMany, wire.MaxFiles)
 	}
-	f := manifestFile{ID: "f" + strconv.Itoa(len(g.files)+1), Name: artifact, Path: name, ChunkBytes: chunkBytes}
+	f := ManifestFile{ID: "f" + strconv.Itoa(len(g.files)+1), Name: artifact, Path: name, ChunkBytes: chunkBytes}
 	if err := f.copy(ctx, from, filepath.Join(g.folder, f.ID), g.limit); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (s stoppable) Read(p []byte) (int, error) {
 }
 
 // copy copies a file as it is now. Size and digest are those of the copy.
-func (f *manifestFile) copy(ctx context.Context, from *os.File, to string, limit int64) error {
+func (f *ManifestFile) copy(ctx context.Context, from *os.File, to string, limit int64) error {
 	info, err := from.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("artifact %s: it is not a file any more", f.Path)

@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -79,7 +78,7 @@ func TestGatherStaysInWorkingDirectory(t *testing.T) {
 	}
 	require.Equal(t, []string{"all dist/a", "all dist/b", "all dist/behind/c", "all dist/inside", "all dist/own", "all dist/sub/c",
 		"all dist/twice", "again dist/a"}, names)
-	require.Equal(t, manifestFile{ID: "f2", Name: "all", Path: "dist/b", Size: 2, ChunkBytes: chunkBytes, Mode: 0o640,
+	require.Equal(t, ManifestFile{ID: "f2", Name: "all", Path: "dist/b", Size: 2, ChunkBytes: chunkBytes, Mode: 0o640,
 		SHA256: "3b64db95cb55c763391c707108489ae18b4112d783300de38e033b4c98c3deaf"}, m.Files[1])
 	copied, err := os.ReadFile(filepath.Join(base, "one", "f2"))
 	require.NoError(t, err)
@@ -162,38 +161,7 @@ func TestGatherLimitsManifestSize(t *testing.T) {
 	require.NoError(t, manifestError(m))
 }
 
-// Files whose names the service refuses are named in the log, and the others are uploaded. A job
-// that requires one of them fails.
-func TestLeftOutArtifactsAreReported(t *testing.T) {
-	t.Parallel()
-	f := newFarm(t)
-	r := start(t, f.enrolled())
-	spec := wire.Assign{Steps: steps("echo 1 >fine; echo 2 >a:b.log; echo 3 >README; echo 4 >Readme; printf end"),
-		Artifacts: []wire.Artifact{{Name: "all", Paths: []string{"*"}, Required: true}}}
-	k := f.assign(spec)
-	end := f.ended(k)
-	require.Equal(t, "succeeded", end.Outcome)
-	require.Equal(t, 2, end.Artifacts)
-	require.Equal(t, []wire.LeftOut{{Path: "Readme", Reason: "path_collision"}, {Path: "a:b.log", Reason: "path_refused"}}, end.LeftOut)
-	require.Equal(t, 2, end.LeftOutCount)
-	require.Eventually(t, f.with(k, func(j *farmJob) bool { return j.complete }), waitLimit, 10*time.Millisecond)
-	require.Equal(t, "end\n[artifact left out: \"Readme\": on some systems it would be in the place of another file]\n"+
-		"[artifact left out: \"a:b.log\": its path must not have any of \\ < > : \" | ? *]\n", f.log(k))
-
-	spec.Artifacts = []wire.Artifact{{Name: "logs", Paths: []string{"*.log"}, Required: true}}
-	k = f.assign(spec)
-	end = f.ended(k)
-	require.Equal(t, "failed", end.Outcome)
-	require.Equal(t, "artifact_missing", end.Reason)
-	require.Equal(t, []string{"logs"}, end.MissingArtifacts)
-	require.Contains(t, f.log(k), "[required artifacts are missing: logs]\n")
-	r.requireNoJobs()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	require.Empty(t, f.problems)
-}
-
-func paths(m manifest) (list []string) {
+func paths(m Manifest) (list []string) {
 	for _, f := range m.Files {
 		list = append(list, f.Path)
 	}
@@ -201,7 +169,7 @@ func paths(m manifest) (list []string) {
 }
 
 // manifestError returns the service's error about a manifest.
-func manifestError(m manifest) error {
+func manifestError(m Manifest) error {
 	text, err := json.Marshal(m)
 	if err == nil {
 		_, err = artifacts.ReadManifest(bytes.NewReader(text), 1<<20)

@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"bufio"
@@ -15,15 +15,15 @@ import (
 // Kinds of reports. A job's process writes them to its standard output, each as a length (4 bytes,
 // big endian), a kind and a body. Events and chunks are spooled unchanged.
 const (
-	kindEvent    = 'e' // a timedEvent in JSON
-	kindChunk    = 'l' // a chunk, see encodeChunk
-	kindManifest = 'm' // a manifest in JSON
+	KindEvent    = 'e' // a TimedEvent in JSON
+	KindChunk    = 'l' // a chunk, see encodeChunk
+	KindManifest = 'm' // a Manifest in JSON
 )
 
 const maxReport = 8 << 20
 
-// A timedEvent is an event as it is reported and spooled.
-type timedEvent struct {
+// A TimedEvent is an event as it is reported and spooled.
+type TimedEvent struct {
 	At    time.Time  `json:"at"`
 	Event wire.Event `json:"event"`
 }
@@ -45,9 +45,10 @@ func (r *reporter) write(kind byte, body []byte) error {
 	return nil
 }
 
-func (r *reporter) event(e wire.Event) error { return r.json(kindEvent, newTimedEvent(e)) }
+func (r *reporter) event(e wire.Event) error { return r.json(KindEvent, NewTimedEvent(e)) }
 
-func newTimedEvent(e wire.Event) timedEvent { return timedEvent{At: time.Now().UTC(), Event: e} }
+// NewTimedEvent returns an event that happens now.
+func NewTimedEvent(e wire.Event) TimedEvent { return TimedEvent{At: time.Now().UTC(), Event: e} }
 
 func (r *reporter) json(kind byte, v any) error {
 	body, err := json.Marshal(v)
@@ -57,9 +58,9 @@ func (r *reporter) json(kind byte, v any) error {
 	return r.write(kind, body)
 }
 
-// readReports calls handle with each report until from ends. A truncated report at the end is
+// ReadReports calls handle with each report until from ends. A truncated report at the end is
 // dropped: the process has died.
-func readReports(from io.Reader, handle func(kind byte, body []byte) error) error {
+func ReadReports(from io.Reader, handle func(kind byte, body []byte) error) error {
 	in := bufio.NewReaderSize(from, 128<<10)
 	var head [5]byte
 	for {
@@ -89,7 +90,8 @@ func encodeChunk(offset int64, at time.Time, flags wire.ChunkFlags, data []byte)
 	return append(append(b, byte(flags)), data...)
 }
 
-func decodeChunk(b []byte) (c wire.Chunk, err error) {
+// DecodeChunk decodes a chunk of reports and spools.
+func DecodeChunk(b []byte) (c wire.Chunk, err error) {
 	if len(b) < chunkHead {
 		return c, fmt.Errorf("chunk of %d bytes", len(b))
 	}

@@ -1,4 +1,6 @@
-package runner
+// Package executor is the process of one job on a build machine. It checks out the source, runs the
+// steps, collects the artifacts and reports to the supervisor. It masks secrets in all of that.
+package executor
 
 import (
 	"bufio"
@@ -17,32 +19,32 @@ import (
 	"svc/farm/wire"
 )
 
-// An assignment is the first line on the standard input of a job's process.
-type assignment struct {
-	Job           string      `json:"job"`
+// An Assignment is the first line on the standard input of a job's process.
+type Assignment struct {
+	Name          string      `json:"name"` // of the job's folders
 	Epoch         int         `json:"epoch"`
 	Spec          wire.Assign `json:"spec"`
 	Dir           string      `json:"dir"`   // the job's folder, made and removed by the process
 	Files         string      `json:"files"` // folder for artifacts, made by the process
 	Program       string      `json:"program"`
 	Mounts        []string    `json:"mounts,omitempty"`
-	Network       network     `json:"network,omitempty"`
+	Network       Network     `json:"network,omitempty"`
 	LogLimit      int64       `json:"logLimit"`
 	ArtifactLimit int64       `json:"artifactLimit"`
 	GitProtocols  string      `json:"gitProtocols"`
 	MaxProcesses  int         `json:"maxProcesses"`
 	DiskLimit     int64       `json:"diskLimit"` // bytes; 0 is no limit
-	fenceOrder
+	FenceOrder
 }
 
-// A fenceOrder on one of the further lines moves the time at which the process kills the job by
+// A FenceOrder on one of the further lines moves the time at which the process kills the job by
 // itself, since the supervisor may stand still. It is a time since boot; 0 is never.
-type fenceOrder struct {
+type FenceOrder struct {
 	Fence time.Duration `json:"fence,omitempty"`
 }
 
-// A stopOrder is any other line: to end the job after a grace period, or to kill it at once.
-type stopOrder struct {
+// A StopOrder is any other line: to end the job after a grace period, or to kill it at once.
+type StopOrder struct {
 	Reason string        `json:"reason"`
 	Grace  time.Duration `json:"grace"`
 	Kill   bool          `json:"now"` // kill at once
@@ -50,13 +52,13 @@ type stopOrder struct {
 
 // Reasons to stop a job, as in wire.Event.SignalReason.
 const (
-	reasonCancel      = "cancel"
+	ReasonCancel      = "cancel"
 	reasonStepTimeout = "step_timeout"
 	reasonRunTimeout  = "run_timeout"
 	reasonIdle        = "idle"    // no output for too long
 	reasonOutcome     = "outcome" // the step has done its work and does not end
-	reasonAgentStop   = "agent_stop"
-	reasonFenced      = "fenced"
+	ReasonAgentStop   = "agent_stop"
+	ReasonFenced      = "fenced"
 	reasonDisk        = "disk_limit"
 )
 
@@ -66,13 +68,13 @@ const (
 	failed    = "failed"
 	cancelled = "cancelled"
 	timedOut  = "timed_out"
-	infra     = "infra" // the machine's fault, not the job's
+	Infra     = "infra" // the machine's fault, not the job's
 )
 
 // An execution is the state of a job's process. Where a method has two contexts, the job must be killed
 // when killed is done, and must end within a grace period when stopping is done.
 type execution struct {
-	assignment
+	Assignment
 	report  *reporter
 	out     *output
 	masks   *mask.Set
@@ -99,7 +101,7 @@ func Execute(in io.Reader, out io.Writer) error {
 		return fmt.Errorf("read what to run: %w", err)
 	}
 	x := &execution{report: &reporter{to: out}, began: time.Now()}
-	if err := json.Unmarshal(text, &x.assignment); err != nil {
+	if err := json.Unmarshal(text, &x.Assignment); err != nil {
 		return errors.New("read what to run: malformed") // the error may quote a secret
 	}
 	killed, killNow := context.WithCancelCause(context.Background())
@@ -112,9 +114,12 @@ func Execute(in io.Reader, out io.Writer) error {
 	return x.run(killed, stopping)
 }
 
+// FenceEvery is the pause between two looks whether a fence has passed.
+const FenceEvery = 250 * time.Millisecond
+
 // keepFence kills the job when the fence has passed. fences moves it, only ever to later times.
 func keepFence(killed context.Context, at time.Duration, fences <-chan time.Duration, killNow context.CancelCauseFunc) {
-	t := time.NewTicker(fenceEvery)
+	t := time.NewTicker(FenceEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -123,8 +128,8 @@ func keepFence(killed context.Context, at time.Duration, fences <-chan time.Dura
 		case later := <-fences:
 			at = max(at, later)
 		case <-t.C:
-			if at > 0 && bootTime() >= at {
-				killNow(&sandbox.Stop{Reason: reasonFenced})
+			if at > 0 && BootTime() >= at {
+				killNow(&sandbox.Stop{Reason: ReasonFenced})
 				return
 			}
 		}
@@ -139,12 +144,12 @@ func followOrders(
 	for {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			killNow(&sandbox.Stop{Reason: reasonAgentStop})
+			killNow(&sandbox.Stop{Reason: ReasonAgentStop})
 			return
 		}
 		var o struct {
-			stopOrder
-			fenceOrder
+			StopOrder
+			FenceOrder
 		}
 		if json.Unmarshal(text, &o) != nil {
 			continue
@@ -187,7 +192,7 @@ func (x *execution) run(killed, stopping context.Context) (err error) {
 		err = x.job.Remove()
 	}
 	if err != nil && result.Outcome == "" {
-		result = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
+		result = wire.Event{Outcome: Infra, Reason: "sandbox_failed"}
 		x.notice(err.Error())
 	}
 	sum := x.out.close()
@@ -200,13 +205,11 @@ func (x *execution) run(killed, stopping context.Context) (err error) {
 func (x *execution) config() sandbox.Config {
 	s := x.Spec.Sandbox
 	return sandbox.Config{
-		Name: x.name(), Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
+		Name: x.Name, Dir: x.Dir, Program: x.Program, Kind: s.Kind, HostNetwork: s.Network == "host", Mounts: x.Mounts,
 		Authorities: x.Network.authorities(), Input: x.Spec.Input,
 		Limits: sandbox.Limits{MemoryBytes: int64(s.MemoryMiB) << 20, CPUs: s.CPUs, Processes: x.MaxProcesses},
 	}
 }
-
-func (x *execution) name() string { return attemptKey{x.Job, x.Epoch}.name() }
 
 // steps checks out the source and runs the steps until one fails. It returns the job's end.
 func (x *execution) steps(killed, stopping context.Context) wire.Event {
@@ -225,7 +228,7 @@ func (x *execution) steps(killed, stopping context.Context) wire.Event {
 	if x.Spec.Collect {
 		if err := x.makeOutFolder(); err != nil {
 			x.notice(err.Error())
-			return wire.Event{Outcome: infra, Reason: "sandbox_failed"}
+			return wire.Event{Outcome: Infra, Reason: "sandbox_failed"}
 		}
 	}
 	for i, s := range x.Spec.Steps {
@@ -258,13 +261,13 @@ func (x *execution) step(killed, stopping context.Context, index int, s wire.Ste
 	result := endOf(r, true)
 	if err != nil {
 		x.notice(fmt.Sprintf("step %s: %v", s.Name, err))
-		result = wire.Event{Outcome: infra, Reason: "sandbox_failed"}
+		result = wire.Event{Outcome: Infra, Reason: "sandbox_failed"}
 	}
 	over := result
 	over.Kind, over.Step, over.Name = wire.EventStepFinished, index, s.Name
 	over.StartedAt, over.FinishedAt = wire.At(began), wire.At(time.Now())
 	over.CPUMs, over.MaxRSSBytes = r.CPU.Milliseconds(), r.MaxRSS
-	if over.Outcome == infra { // the protocol has this outcome only for jobs
+	if over.Outcome == Infra { // the protocol has this outcome only for jobs
 		if over.Outcome = failed; r.Stopped != nil {
 			over.Outcome = cancelled
 		}
@@ -324,7 +327,7 @@ func stopCause(err error) *sandbox.Stop {
 	if errors.As(err, &s) {
 		return s
 	}
-	return &sandbox.Stop{Reason: reasonAgentStop}
+	return &sandbox.Stop{Reason: ReasonAgentStop}
 }
 
 // endOf returns the job's end as the result of one of its processes determines it. ran is false if
@@ -338,7 +341,7 @@ func endOf(r sandbox.Result, ran bool) wire.Event {
 	case r.Stopped != nil:
 		e.SignalReason, e.Reason = r.Stopped.Reason, r.Stopped.Reason
 		switch r.Stopped.Reason {
-		case reasonCancel:
+		case ReasonCancel:
 			e.Outcome = cancelled
 		case reasonStepTimeout, reasonRunTimeout, reasonIdle:
 			e.Outcome = timedOut
@@ -347,7 +350,7 @@ func endOf(r sandbox.Result, ran bool) wire.Event {
 		case reasonDisk:
 			e.Outcome = failed
 		default:
-			e.Outcome = infra
+			e.Outcome = Infra
 		}
 	case r.OOM && r.ExitCode != 0:
 		e.Outcome, e.SignalReason, e.Reason = failed, "oom", "oom"
@@ -362,7 +365,7 @@ func (x *execution) notice(text string) {
 	text = x.masked(text)
 	x.out.note(text)
 	_ = x.report.event(wire.Event{Kind: wire.EventNotice, Text: text}) // if this fails so does the report of the job's end
-	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.name(), text)
+	fmt.Fprintf(os.Stderr, "job %s: %s\n", x.Name, text)
 }
 
 // masked returns text with secrets masked.

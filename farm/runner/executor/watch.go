@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"context"
@@ -64,7 +64,7 @@ func (w *stepWatch) silentUntil(limit time.Duration) time.Time {
 // awaitSilence stops the step when it has printed nothing for so long.
 func (w *stepWatch) awaitSilence(ctx context.Context, limit time.Duration, stop context.CancelCauseFunc) {
 	for left := limit; left > 0; left = time.Until(w.silentUntil(limit)) {
-		if waitFor(ctx, left) != nil {
+		if !sleep(ctx, left) {
 			return
 		}
 	}
@@ -85,11 +85,11 @@ func (w *stepWatch) awaitOutcome(ctx context.Context, stop context.CancelCauseFu
 		return
 	}
 	for !w.x.hasOutcome() {
-		if waitFor(ctx, outcomeCheckEvery) != nil {
+		if !sleep(ctx, outcomeCheckEvery) {
 			return
 		}
 	}
-	if waitFor(ctx, seconds(w.x.Spec.GraceSeconds)) != nil {
+	if !sleep(ctx, seconds(w.x.Spec.GraceSeconds)) {
 		return
 	}
 	w.x.notice("the step has written its outcome and does not end: it is stopped")
@@ -119,4 +119,16 @@ func (x *execution) hasOutcome() bool {
 		Status json.RawMessage `json:"status"`
 	}
 	return json.Unmarshal(text, &outcome) == nil && len(outcome.Status) > 0
+}
+
+// sleep waits for d, and reports false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

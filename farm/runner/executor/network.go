@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"cmp"
@@ -19,19 +19,19 @@ var (
 	}
 )
 
-// A network is the variables of the machine that git and steps get, by name.
-type network map[string]string
+// A Network is the variables of the machine that git and steps get, by name.
+type Network map[string]string
 
-// networkOf returns the proxies and authorities in a program's variables. Each proxy is there in both
+// NetworkOf returns the proxies and authorities in a program's variables. Each proxy is there in both
 // cases, git gets the authorities of OpenSSL unless it has its own, and paths are absolute.
-func networkOf(environ []string) network {
+func NetworkOf(environ []string) Network {
 	own := map[string]string{}
 	for _, v := range environ {
 		if name, value, _ := strings.Cut(v, "="); value != "" {
 			own[name] = value
 		}
 	}
-	n := network{}
+	n := Network{}
 	set := func(name, value string) {
 		if value != "" {
 			n[name] = value
@@ -63,7 +63,7 @@ func absolutePaths(list string) string {
 }
 
 // without returns the variables as name=value, in order, except proxies that others name in either case.
-func (n network) without(others map[string]string) (env []string) {
+func (n Network) without(others map[string]string) (env []string) {
 	for name, value := range n {
 		upper := strings.ToUpper(name)
 		_, one := others[upper]
@@ -77,7 +77,7 @@ func (n network) without(others map[string]string) (env []string) {
 }
 
 // authorities returns the files and folders of authorities.
-func (n network) authorities() (paths []string) {
+func (n Network) authorities() (paths []string) {
 	for _, name := range authorityVariables {
 		paths = append(paths, filepath.SplitList(n[name])...)
 	}
@@ -86,7 +86,7 @@ func (n network) authorities() (paths []string) {
 }
 
 // secrets returns the passwords of proxies.
-func (n network) secrets() (list []string) {
+func (n Network) secrets() (list []string) {
 	for name, address := range n {
 		if !slices.Contains(proxyVariables, strings.ToUpper(name)) || strings.EqualFold(name, "NO_PROXY") {
 			continue

@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"context"
@@ -16,13 +16,14 @@ import (
 	"svc/farm/wire"
 )
 
-// A manifest lists the files to upload. Its JSON is the first part of the upload.
-type manifest struct {
+// A Manifest lists the files to upload. Its JSON is the first part of the upload.
+type Manifest struct {
 	Epoch int            `json:"epoch"`
-	Files []manifestFile `json:"files"`
+	Files []ManifestFile `json:"files"`
 }
 
-type manifestFile struct {
+// A ManifestFile is a file of an artifact, and the size of the pieces in which it is uploaded.
+type ManifestFile struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
 	Path       string `json:"path"`
@@ -49,7 +50,7 @@ func (x *execution) collect(killed context.Context, result wire.Event) wire.Even
 			want = append(want, a)
 		}
 	}
-	if len(want) == 0 || slices.Contains([]string{reasonFenced, reasonAgentStop, reasonDisk}, result.SignalReason) {
+	if len(want) == 0 || slices.Contains([]string{ReasonFenced, ReasonAgentStop, reasonDisk}, result.SignalReason) {
 		return result
 	}
 	ctx, done := x.collecting(killed)
@@ -80,7 +81,7 @@ func (x *execution) collect(killed context.Context, result wire.Event) wire.Even
 		}
 	}
 	if len(m.Files) > 0 {
-		if err := x.report.json(kindManifest, m); err != nil {
+		if err := x.report.json(KindManifest, m); err != nil {
 			return result // the supervisor has gone
 		}
 	}
@@ -115,7 +116,7 @@ func (x *execution) collecting(killed context.Context) (ctx context.Context, don
 				x.out.note("collecting artifacts")
 				continue
 			case <-atKill:
-				if atKill = nil; stopCause(context.Cause(killed)).Reason == reasonCancel {
+				if atKill = nil; stopCause(context.Cause(killed)).Reason == ReasonCancel {
 					late = time.After(collectTimeout)
 					continue
 				}
@@ -136,7 +137,7 @@ func (x *execution) collecting(killed context.Context) (ctx context.Context, don
 // without any file, and what was left out. Nothing leads out of work, whatever runs there meanwhile. If the files
 // exceed limit bytes, or ctx ends, gather fails.
 func gather(ctx context.Context, work, base, folder string, artifacts []wire.Artifact, limit int64) (
-	m manifest, missing []string, left leftOut, err error,
+	m Manifest, missing []string, left leftOut, err error,
 ) {
 	root, err := os.OpenRoot(work)
 	if err != nil {
@@ -176,7 +177,7 @@ func gather(ctx context.Context, work, base, folder string, artifacts []wire.Art
 			missing = append(missing, a.Name)
 		}
 	}
-	return manifest{Files: g.files}, missing, g.left, atomicfile.SyncDir(folder)
+	return Manifest{Files: g.files}, missing, g.left, atomicfile.SyncDir(folder)
 }
 
 // A pattern is the parts of a path between slashes. * and ? do not match a slash, ** matches any

@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (x *execution) startWatch(killed context.Context) (stop func()) {
 // deep to be measured. It measures the job's folder and its spool, where its artifacts are, again and
 // again until ctx ends.
 func (x *execution) watchDisk(ctx context.Context) {
-	for pause := diskCheckEvery; waitFor(ctx, pause) == nil; {
+	for pause := diskCheckEvery; sleep(ctx, pause); {
 		began := time.Now()
 		used, tooDeep := diskUsage(ctx, x.DiskLimit, x.Dir, filepath.Dir(x.Files))
 		why := ""

@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"context"
@@ -84,7 +84,7 @@ func (x *execution) reportCommit() wire.Event {
 	commit, err := x.headCommit()
 	if err != nil {
 		x.notice("check out: " + err.Error())
-		return wire.Event{Outcome: infra, Reason: "checkout_failed"}
+		return wire.Event{Outcome: Infra, Reason: "checkout_failed"}
 	}
 	if x.Spec.Env == nil {
 		x.Spec.Env = map[string]string{}
@@ -170,7 +170,7 @@ func (x *execution) runGit(killed, stopping context.Context, env []string, scrip
 	x.maxRSS = max(x.maxRSS, r.MaxRSS)
 	if err != nil {
 		x.notice("check out: " + err.Error())
-		return wire.Event{Outcome: infra, Reason: "checkout_failed"}, ""
+		return wire.Event{Outcome: Infra, Reason: "checkout_failed"}, ""
 	}
 	return endOf(r, true), string(end)
 }
@@ -202,7 +202,7 @@ func checkoutFailure(e wire.Event, said string) wire.Event {
 	if e.SignalReason != "" {
 		return e
 	}
-	e.Outcome, e.Reason = infra, "checkout_failed"
+	e.Outcome, e.Reason = Infra, "checkout_failed"
 	if finalGitErrors.MatchString(said) {
 		e.Outcome = failed
 	}
@@ -219,7 +219,7 @@ func (x *execution) gitEnv(address string) (string, []string) {
 	env := []string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=",
 		"GIT_ALLOW_PROTOCOL=" + x.GitProtocols,
-		"GIT_LFS_SKIP_SMUDGE=1", "HOME=" + x.job.Home(), "LANG=C.UTF-8", sandbox.Marker + "=" + x.name(),
+		"GIT_LFS_SKIP_SMUDGE=1", "HOME=" + x.job.Home(), "LANG=C.UTF-8", sandbox.Marker + "=" + x.Name,
 	}
 	for _, v := range x.job.Env() {
 		if strings.HasPrefix(v, "PATH=") {

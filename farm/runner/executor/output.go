@@ -1,4 +1,4 @@
-package runner
+package executor
 
 import (
 	"crypto/sha256"
@@ -113,7 +113,7 @@ func (o *output) sendChunk(flags wire.ChunkFlags) {
 	if len(o.chunk) == 0 {
 		return
 	}
-	if err := o.report.write(kindChunk, encodeChunk(o.sum.Bytes, o.at, flags, o.chunk)); err != nil && o.err == nil {
+	if err := o.report.write(KindChunk, encodeChunk(o.sum.Bytes, o.at, flags, o.chunk)); err != nil && o.err == nil {
 		o.err = err
 	}
 	_, _ = o.hash.Write(o.chunk) // never fails
