@@ -17,6 +17,7 @@ import (
 
 	"svc/farm/release"
 	"svc/farm/runner"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 )
 
@@ -30,7 +31,7 @@ type command struct {
 // options are the parsed command line.
 type options struct {
 	data       string
-	enrollment runner.Enrollment
+	enrollment identity.Enrollment
 	token      string
 	tokenFile  string
 	labels     string
@@ -48,7 +49,7 @@ type options struct {
 	args       []string
 }
 
-func (o options) folder() runner.Folder { return runner.Folder(o.data) }
+func (o options) folder() identity.Folder { return identity.Folder(o.data) }
 
 var commands = map[string]command{
 	"enroll": {run: program.enroll, flags: func(f *flag.FlagSet, o *options) {
@@ -194,7 +195,7 @@ func (p program) enroll(ctx context.Context, o options) error {
 			e.Sandboxes = append(e.Sandboxes, kind)
 		}
 	}
-	id, err := runner.Enroll(ctx, o.folder(), e)
+	id, err := identity.Enroll(ctx, o.folder(), e)
 	if err != nil {
 		return err
 	}
@@ -358,7 +359,7 @@ func (p program) uninstall(ctx context.Context, o options) error {
 	switch {
 	case revokeErr == nil:
 		fmt.Fprintf(p.out, "removed %s; the runner %s is revoked\n", o.data, id.Name)
-	case errors.Is(revokeErr, runner.ErrNotEnrolled):
+	case errors.Is(revokeErr, identity.ErrNotEnrolled):
 		fmt.Fprintf(p.out, "removed %s\n", o.data)
 	default:
 		fmt.Fprintf(p.out, "removed %s, but the farm does not know it (%v): revoke the runner %s on the Build Farm page\n",

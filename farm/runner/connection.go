@@ -49,7 +49,7 @@ func (s *Supervisor) connect(ctx context.Context) (welcomed bool, after time.Dur
 	s.mu.Lock()
 	address := s.identity.AgentURL
 	s.mu.Unlock()
-	ws, err := s.farm.dial(ctx, address)
+	ws, err := s.farm.Dial(ctx, address)
 	if err != nil {
 		return false, 0, err
 	}

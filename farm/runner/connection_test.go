@@ -17,16 +17,17 @@ import (
 
 	"svc/events"
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
 
 // endedJob adds a job that has ended, whose artifacts are not uploaded. Its spool is that of an earlier
 // supervisor. reported says whether the farm has its messages.
-func (f *farm) endedJob(folder Folder, reported bool) {
+func (f *farm) endedJob(folder identity.Folder, reported bool) {
 	id := events.NewID(time.Now())
 	k := attemptKey{id.String(), 1}
-	dir := folder.path(spoolFolder, k.name())
+	dir := folder.Path(identity.SpoolFolder, k.name())
 	spooled, err := spool.Create(dir)
 	require.NoError(f.t, err)
 	list := []wire.Event{{Kind: wire.EventStarted}, {Kind: wire.EventFinished, Outcome: "succeeded", Artifacts: 1}}
@@ -87,7 +88,7 @@ func TestMoreJobsThanAHelloLists(t *testing.T) {
 	f.cutAll()
 	require.Eventually(t, f.check(func() bool { return len(f.hellos) == 2 }), waitLimit, time.Millisecond)
 	for _, k := range jobs {
-		require.NoError(t, os.WriteFile(folder.path(workFolder, k.name(), "go"), nil, 0o600))
+		require.NoError(t, os.WriteFile(folder.Path(identity.WorkFolder, k.name(), "go"), nil, 0o600))
 		require.Equal(t, "succeeded", f.ended(k).Outcome)
 	}
 	f.mu.Lock()

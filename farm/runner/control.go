@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"svc/farm/runner/identity"
 )
 
 // A Status describes a running supervisor. svc-runner status prints it.
@@ -49,10 +51,10 @@ const controlTimeout = 10 * time.Second
 // serveControl answers status and drain requests on a socket in the data folder, which only this
 // user and root can open.
 func (s *Supervisor) serveControl(ctx context.Context) (stop func(), err error) {
-	if err := os.Remove(s.cfg.Folder.path(socketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(s.cfg.Folder.Path(identity.SocketFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("listen for status: %w", err)
 	}
-	dir, path, err := s.cfg.Folder.socket()
+	dir, path, err := socket(s.cfg.Folder)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +79,12 @@ func (s *Supervisor) serveControl(ctx context.Context) (stop func(), err error) 
 
 // socket returns the path of the control socket. The kernel limits it to about a hundred bytes. A
 // longer one is reached through dir, so dir must stay open while the path is used.
-func (f Folder) socket() (dir *os.File, path string, err error) {
+func socket(f identity.Folder) (dir *os.File, path string, err error) {
 	if dir, err = os.Open(string(f)); err != nil {
 		return nil, "", fmt.Errorf("open data folder: %w", err)
 	}
-	if path = f.path(socketFile); len(path) > 100 {
-		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketFile)
+	if path = f.Path(identity.SocketFile); len(path) > 100 {
+		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), identity.SocketFile)
 	}
 	return dir, path, nil
 }
@@ -115,24 +117,24 @@ func (s *Supervisor) status() Status {
 }
 
 // AskStatus returns the status of the supervisor of a folder, or [ErrNotRunning].
-func AskStatus(ctx context.Context, f Folder) (Status, error) {
-	return f.call(ctx, http.MethodGet, "/status")
+func AskStatus(ctx context.Context, f identity.Folder) (Status, error) {
+	return ask(ctx, f, http.MethodGet, "/status")
 }
 
 // AskDrain makes the supervisor of a folder stop taking jobs, or take them again. Its errors are
 // those of [AskStatus].
-func AskDrain(ctx context.Context, f Folder, end bool) (Status, error) {
+func AskDrain(ctx context.Context, f identity.Folder, end bool) (Status, error) {
 	if end {
-		return f.call(ctx, http.MethodPost, "/drain?end=true")
+		return ask(ctx, f, http.MethodPost, "/drain?end=true")
 	}
-	return f.call(ctx, http.MethodPost, "/drain")
+	return ask(ctx, f, http.MethodPost, "/drain")
 }
 
-func (f Folder) call(ctx context.Context, method, path string) (st Status, err error) {
+func ask(ctx context.Context, f identity.Folder, method, path string) (st Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTimeout)
 	defer cancel()
 	t := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dir, path, err := f.socket()
+		dir, path, err := socket(f)
 		if err != nil {
 			return nil, err
 		}
@@ -149,7 +151,7 @@ func (f Folder) call(ctx context.Context, method, path string) (st Status, err e
 		return st, ErrNotRunning
 	}
 	if err != nil {
-		return st, fmt.Errorf("ask the supervisor: %w", withoutAddress(err))
+		return st, fmt.Errorf("ask the supervisor: %w", identity.WithoutAddress(err))
 	}
 	defer res.Body.Close()
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -57,7 +58,7 @@ func TestJobIsKilledOverDiskLimit(t *testing.T) {
 		}
 	}
 	require.True(t, strings.Contains(f.log(other), "ready"))
-	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "work", "go"), nil, 0o600))
+	require.NoError(t, os.WriteFile(r.s.cfg.Folder.Path(identity.WorkFolder, other.name(), "work", "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
 	r.requireNoJobs()
 }

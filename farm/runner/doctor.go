@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 )
 
 // Sandboxes probes each kind of sandbox, and yields why it does not work, or nil.
-func Sandboxes(ctx context.Context, f Folder, program string, mounts []string) iter.Seq2[string, error] {
+func Sandboxes(ctx context.Context, f identity.Folder, program string, mounts []string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		dir, bad := filepath.Abs(f.path(workFolder))
+		dir, bad := filepath.Abs(f.Path(identity.WorkFolder))
 		for _, kind := range []string{sandbox.None, sandbox.Bubblewrap} {
 			err := bad
 			if err == nil && kind == sandbox.Bubblewrap {
@@ -45,7 +46,7 @@ const clockTolerance = 2 * time.Minute
 
 // Diagnose checks everything that a runner needs, in order of dependency, and stops at a check that
 // later ones depend on.
-func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (list []Finding) {
+func Diagnose(ctx context.Context, f identity.Folder, program string, mounts []string) (list []Finding) {
 	add := func(what string, err error, text string) bool {
 		if err != nil {
 			text = err.Error()
@@ -66,18 +67,18 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 	if !add("enrollment", err, id.Name+" "+id.RunnerID) {
 		return list
 	}
-	lock, err := f.keepCertificate()
+	lock, err := f.KeepCertificate()
 	if err != nil {
 		add("credentials", err, "")
 		return list
 	}
 	defer lock.Unlock()
-	l, err := openFarmClient(f, id)
+	l, err := identity.OpenClient(f, id)
 	if !add("credentials", err, "") {
 		return list
 	}
-	defer l.close()
-	if left := time.Until(l.expiry()); left <= 0 {
+	defer l.Close()
+	if left := time.Until(l.Expiry()); left <= 0 {
 		add("certificate", errors.New("it has expired; enroll the machine anew"), "")
 	} else {
 		add("certificate", nil, "good for "+left.Round(time.Minute).String())
@@ -90,7 +91,7 @@ func Diagnose(ctx context.Context, f Folder, program string, mounts []string) (l
 }
 
 // certificateProblem says why the farm does not take the certificate, which expires at a time by this machine's clock.
-func certificateProblem(r *Refusal, expiry time.Time) string {
+func certificateProblem(r *identity.Refusal, expiry time.Time) string {
 	reason, _ := r.Details["reason"].(string)
 	switch {
 	case reason == "certificate_expired" || !time.Now().Before(expiry):
@@ -104,22 +105,22 @@ func certificateProblem(r *Refusal, expiry time.Time) string {
 }
 
 // checkFarm checks that the farm is reachable and recognizes this machine's certificate.
-func checkFarm(ctx context.Context, l *farmClient) (list []Finding) {
+func checkFarm(ctx context.Context, l *identity.Client) (list []Finding) {
 	var self struct {
 		Name       string    `json:"name"`
 		State      string    `json:"state"`
 		ServerTime time.Time `json:"serverTime"`
 	}
 	sent := time.Now()
-	err := l.callJSON(ctx, "GET", registrationsPath+"/self", nil, &self)
-	var r *Refusal
+	err := l.CallJSON(ctx, "GET", identity.RegistrationsPath+"/self", nil, &self)
+	var r *identity.Refusal
 	var op *net.OpError
 	switch {
 	case err == nil:
 		list = append(list, Finding{"farm", true, "reached; it is certain who it is"},
 			Finding{"client certificate", true, "arrives: " + self.Name + ", " + self.State})
 	case errors.As(err, &r) && r.Code == "runner_certificate_required":
-		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, certificateProblem(r, l.expiry())})
+		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, certificateProblem(r, l.Expiry())})
 	case errors.As(err, &r):
 		return append(list, Finding{"farm", true, "reached"}, Finding{"client certificate", false, r.Error()})
 	case errors.As(err, &op):

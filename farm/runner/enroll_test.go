@@ -13,15 +13,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/wire"
 )
 
 func TestEnroll(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	folder := identity.Folder(filepath.Join(t.TempDir(), "data"))
 	ca := f.caFile()
-	e := Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: ca, Name: "builder-1", Labels: []string{"disk=ssd"}}
+	e := identity.Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: ca, Name: "builder-1", Labels: []string{"disk=ssd"}}
 	// The first answer is lost.
 	n := 0
 	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -34,23 +35,23 @@ func TestEnroll(t *testing.T) {
 		_ = conn.Close()
 		return true
 	}
-	id, err := Enroll(t.Context(), folder, e)
+	id, err := identity.Enroll(t.Context(), folder, e)
 	require.NoError(t, err)
 	require.Equal(t, "builder-1", id.Name)
 	require.True(t, strings.HasPrefix(id.AgentURL, "wss://"))
 	require.Len(t, f.csrKeys, 1, "the same key asks again")
 	require.EqualValues(t, 2, f.issued)
-	for _, name := range []string{credentialsFile, identityFile, authorityFile} {
-		info, err := os.Stat(folder.path(name))
+	for _, name := range []string{identity.CredentialsFile, identity.IdentityFile, identity.AuthorityFile} {
+		info, err := os.Stat(folder.Path(name))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), name)
-		text, err := os.ReadFile(folder.path(name))
+		text, err := os.ReadFile(folder.Path(name))
 		require.NoError(t, err)
 		require.NotContains(t, string(text), "tok_enr_secret")
 	}
-	require.NoFileExists(t, folder.path(pendingFile))
-	_, err = Enroll(t.Context(), folder, e)
-	require.ErrorIs(t, err, ErrEnrolled)
+	require.NoFileExists(t, folder.Path(identity.PendingFile))
+	_, err = identity.Enroll(t.Context(), folder, e)
+	require.ErrorIs(t, err, identity.ErrEnrolled)
 
 	revokeErr, err := folder.Uninstall(t.Context(), false)
 	require.NoError(t, errors.Join(revokeErr, err))
@@ -58,7 +59,7 @@ func TestEnroll(t *testing.T) {
 	require.NoDirExists(t, string(folder))
 	revokeErr, err = folder.Uninstall(t.Context(), false)
 	require.NoError(t, err, "twice")
-	require.ErrorIs(t, revokeErr, ErrNotEnrolled)
+	require.ErrorIs(t, revokeErr, identity.ErrNotEnrolled)
 }
 
 // A runner that can never work again is enrolled again over its old identity, which is kept. One that
@@ -94,9 +95,9 @@ func TestEnrollAgain(t *testing.T) {
 				refuseWith(w, 403, c.code)
 				return true
 			}
-			again, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_second", Name: "builder-1"})
+			again, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, Token: "tok_enr_second", Name: "builder-1"})
 			if c.want != "" {
-				require.ErrorIs(t, err, ErrEnrolled)
+				require.ErrorIs(t, err, identity.ErrEnrolled)
 				require.ErrorContains(t, err, c.want)
 				require.EqualValues(t, 1, f.issued, "the token is not spent")
 				after, err := folder.Identity()
@@ -107,11 +108,11 @@ func TestEnrollAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEqual(t, before.Serial, again.Serial)
 			require.Len(t, f.csrKeys, 2, "with a new key")
-			kept, err := os.ReadFile(folder.path(identityFile + ".old"))
+			kept, err := os.ReadFile(folder.Path(identity.IdentityFile + ".old"))
 			require.NoError(t, err)
 			require.Contains(t, string(kept), before.Serial)
-			require.FileExists(t, folder.path(credentialsFile+".old"))
-			_, err = folder.credentials()
+			require.FileExists(t, folder.Path(identity.CredentialsFile+".old"))
+			_, err = folder.Credentials()
 			require.NoError(t, err)
 			_, err = folder.Uninstall(t.Context(), false)
 			require.NoError(t, err)
@@ -129,11 +130,11 @@ func TestRefusedEnrollmentAgain(t *testing.T) {
 		refuseWith(w, 401, "enrollment_invalid")
 		return true
 	}
-	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	_, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL})
 	require.ErrorContains(t, err, "enrollment_invalid")
 	_, err = folder.Identity()
 	require.NoError(t, err)
-	_, err = folder.credentials()
+	_, err = folder.Credentials()
 	require.NoError(t, err)
 }
 
@@ -142,13 +143,13 @@ func TestEnrollAgainReplacesAuthority(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
-	good, err := os.ReadFile(folder.path(authorityFile))
+	good, err := os.ReadFile(folder.Path(identity.AuthorityFile))
 	require.NoError(t, err)
 	next := filepath.Join(t.TempDir(), "next.pem")
 	require.NoError(t, os.WriteFile(next, append([]byte("# the next one\n"), good...), 0o600))
-	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: next})
-	require.ErrorIs(t, err, ErrEnrolled)
-	text, err := os.ReadFile(folder.path(authorityFile))
+	_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, ServerCA: next})
+	require.ErrorIs(t, err, identity.ErrEnrolled)
+	text, err := os.ReadFile(folder.Path(identity.AuthorityFile))
 	require.NoError(t, err)
 	require.Contains(t, string(text), "# the next one")
 }
@@ -157,48 +158,48 @@ func TestEnrollAgainReplacesAuthority(t *testing.T) {
 func TestEnrollDropsAuthority(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	folder := identity.Folder(filepath.Join(t.TempDir(), "data"))
 	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
 		refuseWith(w, 401, "enrollment_invalid")
 		return true
 	}
-	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: f.caFile()})
+	_, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, ServerCA: f.caFile()})
 	require.ErrorContains(t, err, "enrollment_invalid")
-	require.FileExists(t, folder.path(authorityFile))
-	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	require.FileExists(t, folder.Path(identity.AuthorityFile))
+	_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL})
 	require.ErrorContains(t, err, "certificate", "the machine does not trust the farm")
-	require.NoFileExists(t, folder.path(authorityFile))
+	require.NoFileExists(t, folder.Path(identity.AuthorityFile))
 }
 
 func TestRefusedEnrollment(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
-	folder := Folder(filepath.Join(t.TempDir(), "data"))
+	folder := identity.Folder(filepath.Join(t.TempDir(), "data"))
 	ca := f.caFile()
 	for _, url := range []string{"http://farm.example", "ftp://farm.example", "https://", "https://u:p@farm.example", "farm.example",
 		"https://farm.example?a=b"} {
-		_, err := Enroll(t.Context(), folder, Enrollment{URL: url, ServerCA: ca})
+		_, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: url, ServerCA: ca})
 		require.ErrorContains(t, err, "https://host", url)
 	}
-	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: filepath.Join(t.TempDir(), "none")})
+	_, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, ServerCA: filepath.Join(t.TempDir(), "none")})
 	require.ErrorIs(t, err, os.ErrNotExist)
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	require.NoError(t, os.WriteFile(empty, []byte("x"), 0o600))
-	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: empty})
+	_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, ServerCA: empty})
 	require.ErrorContains(t, err, "no certificate in PEM")
-	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
+	_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL})
 	require.ErrorContains(t, err, "certificate", "the server's authority is unknown")
 
 	f.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
 		refuseWith(w, 401, "enrollment_invalid")
 		return true
 	}
-	_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, ServerCA: ca})
-	var refused *Refusal
+	_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, ServerCA: ca})
+	var refused *identity.Refusal
 	require.ErrorAs(t, err, &refused)
 	require.Equal(t, "enrollment_invalid", refused.Code)
 	_, err = folder.Identity()
-	require.ErrorIs(t, err, ErrNotEnrolled)
+	require.ErrorIs(t, err, identity.ErrNotEnrolled)
 }
 
 // The certificate is replaced before it expires, and never used again after its successor.
@@ -230,9 +231,9 @@ func TestRenewalTime(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	end := begin.Add(30 * time.Hour)
-	require.Equal(t, begin.Add(20*time.Hour), renewalTime(begin, end, 0).Round(time.Second))
-	require.Equal(t, begin.Add(17*time.Hour), renewalTime(begin, end, -1).Round(time.Second))
-	require.Equal(t, begin.Add(23*time.Hour), renewalTime(begin, end, 1).Round(time.Second))
+	require.Equal(t, begin.Add(20*time.Hour), identity.RenewalTime(begin, end, 0).Round(time.Second))
+	require.Equal(t, begin.Add(17*time.Hour), identity.RenewalTime(begin, end, -1).Round(time.Second))
+	require.Equal(t, begin.Add(23*time.Hour), identity.RenewalTime(begin, end, 1).Round(time.Second))
 }
 
 func TestBackoff(t *testing.T) {
@@ -289,7 +290,7 @@ func TestDiagnose(t *testing.T) {
 	require.False(t, find("clock").OK)
 	f.server.Close()
 	require.False(t, find("farm").OK)
-	folder = Folder(t.TempDir())
+	folder = identity.Folder(t.TempDir())
 	require.False(t, find("enrollment").OK)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -123,10 +124,10 @@ func newFarm(t *testing.T) *farm {
 	require.NoError(t, err)
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+registrationsPath, f.register)
-	mux.HandleFunc("POST "+registrationsPath+"/renew", f.register)
-	mux.HandleFunc("GET "+registrationsPath+"/self", f.self)
-	mux.HandleFunc("DELETE "+registrationsPath+"/self", f.deregister)
+	mux.HandleFunc("POST "+identity.RegistrationsPath, f.register)
+	mux.HandleFunc("POST "+identity.RegistrationsPath+"/renew", f.register)
+	mux.HandleFunc("GET "+identity.RegistrationsPath+"/self", f.self)
+	mux.HandleFunc("DELETE "+identity.RegistrationsPath+"/self", f.deregister)
 	mux.HandleFunc("GET /api/v1/farm/agent", f.agent)
 	mux.HandleFunc("POST /api/v1/farm/jobs/{id}/artifacts", f.artifacts)
 	f.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -137,7 +138,7 @@ func newFarm(t *testing.T) *farm {
 			mux.ServeHTTP(w, r)
 		}
 	}))
-	// The server names authorities, none of which is the runner's: see farmClient.tlsConfig.
+	// The server names authorities, none of which is the runner's: see tlsConfig of identity.Client.
 	others := x509.NewCertPool()
 	others.AddCert(&x509.Certificate{Raw: []byte{1}, RawSubject: []byte{0x30, 0x00}})
 	f.server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, ClientCAs: others}
@@ -231,9 +232,9 @@ func (f *farm) problem(format string, args ...any) {
 }
 
 // enrolled returns the folder of a runner enrolled with this farm.
-func (f *farm) enrolled() Folder {
-	folder := Folder(filepath.Join(f.t.TempDir(), "data"))
-	_, err := Enroll(f.t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: f.caFile(),
+func (f *farm) enrolled() identity.Folder {
+	folder := identity.Folder(filepath.Join(f.t.TempDir(), "data"))
+	_, err := identity.Enroll(f.t.Context(), folder, identity.Enrollment{URL: f.server.URL, Token: "tok_enr_secret", ServerCA: f.caFile(),
 		Name: "builder-1", Capacity: 4})
 	require.NoError(f.t, err)
 	return folder

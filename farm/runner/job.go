@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
+	"svc/atomicfile"
 	"svc/events"
 	"svc/farm/runner/executor"
 	"svc/farm/runner/spool"
@@ -147,7 +149,7 @@ func (j *job) saveManifest(body []byte) error {
 	if err := json.Unmarshal(body, &m); err != nil {
 		return fmt.Errorf("decode manifest of job %s: %w", j.name(), err)
 	}
-	if err := Folder(j.dir).replaceFile(manifestFileName, body); err != nil {
+	if err := atomicfile.Write(filepath.Join(j.dir, manifestFileName), body, 0o600); err != nil {
 		return err
 	}
 	j.update(func() { j.manifest = &m })

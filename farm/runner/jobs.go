@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"svc/events"
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
@@ -34,7 +36,7 @@ func (s *Supervisor) recoverJobs() error {
 	if err := f.Make(); err != nil {
 		return err
 	}
-	work, err := os.ReadDir(f.path(workFolder))
+	work, err := os.ReadDir(f.Path(identity.WorkFolder))
 	if err != nil {
 		return fmt.Errorf("read folder of jobs: %w", err)
 	}
@@ -42,11 +44,11 @@ func (s *Supervisor) recoverJobs() error {
 		if n := sandbox.Sweep(e.Name()); n > 0 {
 			s.log.Warn("killed what was left of a job", "job", e.Name(), "processes", n)
 		}
-		if err := sandbox.RemoveAll(f.path(workFolder, e.Name())); err != nil {
+		if err := sandbox.RemoveAll(f.Path(identity.WorkFolder, e.Name())); err != nil {
 			s.log.Error("remove what was left of a job", "job", e.Name(), "err", err)
 		}
 	}
-	kept, err := os.ReadDir(f.path(spoolFolder))
+	kept, err := os.ReadDir(f.Path(identity.SpoolFolder))
 	if err != nil {
 		return fmt.Errorf("read spools: %w", err)
 	}
@@ -66,7 +68,7 @@ func (s *Supervisor) reopenJob(name string) error {
 		return errors.New("not the folder of a job")
 	}
 	sandbox.Sweep(name)
-	j := newJob(attemptKey{text, epoch}, id, s.cfg.Folder.path(spoolFolder, name))
+	j := newJob(attemptKey{text, epoch}, id, s.cfg.Folder.Path(identity.SpoolFolder, name))
 	hasArtifacts := true // a job whose end was lost in a power cut may, if the service has its end
 	j.spool, err = spool.Open(j.dir, func(r spool.Record) {
 		var e executor.TimedEvent
@@ -79,7 +81,7 @@ func (s *Supervisor) reopenJob(name string) error {
 	}
 	j.processEnded, j.endMissing, j.state = true, j.finishedSeq == 0, stateFinished
 	close(j.ended)
-	if body, err := os.ReadFile(Folder(j.dir).path(manifestFileName)); err == nil && hasArtifacts {
+	if body, err := os.ReadFile(filepath.Join(j.dir, manifestFileName)); err == nil && hasArtifacts {
 		var m executor.Manifest
 		if err := json.Unmarshal(body, &m); err == nil {
 			j.manifest = &m
@@ -163,7 +165,7 @@ func (s *Supervisor) assign(k attemptKey, a wire.Assign, fresh bool, fence time.
 	if reason, text = s.declineReason(a, fresh); reason != "" {
 		return reason, text
 	}
-	j := newJob(k, id, s.cfg.Folder.path(spoolFolder, k.name()))
+	j := newJob(k, id, s.cfg.Folder.Path(identity.SpoolFolder, k.name()))
 	j.title, j.maySend, j.fenceAt = a.Name, true, fence
 	if j.spool, err = spool.Create(j.dir); err != nil {
 		s.log.Error("create spool", "job", k.name(), "err", err)

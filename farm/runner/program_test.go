@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/wire"
 )
 
@@ -271,7 +272,7 @@ func TestKilledProcessEndsOnlyItsJob(t *testing.T) {
 	require.Equal(t, "agent_crashed", end.Reason)
 	f.ended(k) // their step killed its first process, or tried to
 	require.Eventually(t, func() bool { return len(processesWith(k.name())) == 0 && len(processesWith(killed.name())) == 0 }, waitLimit, 1e7)
-	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, other.name(), "go"), nil, 0o600))
+	require.NoError(t, os.WriteFile(r.s.cfg.Folder.Path(identity.WorkFolder, other.name(), "go"), nil, 0o600))
 	require.Equal(t, "succeeded", f.ended(other).Outcome)
 	r.requireNoJobs()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"svc/farm/runner/identity"
 	"svc/farm/runner/spool"
 	"svc/farm/wire"
 )
@@ -148,16 +149,16 @@ func (s *Supervisor) waitToReconnect(ctx context.Context, d time.Duration) error
 
 // finalError returns the error with which the program exits, or nil if reconnecting may help.
 func (s *Supervisor) finalError(err error) error {
-	var r *Refusal
+	var r *identity.Refusal
 	var c *websocket.CloseError
 	switch {
 	case errors.As(err, &c) && c.Code == wire.CloseRevoked && c.Text == wire.Retired, errors.As(err, &r) && r.Code == "runner_retired":
 		return ErrRetired
 	case closedBy(err, wire.CloseRevoked):
 		return fmt.Errorf("%w: it was revoked", ErrRefused)
-	case errors.As(err, &r) && r.final():
+	case errors.As(err, &r) && r.Final():
 		return fmt.Errorf("%w: %w", ErrRefused, r)
-	case errors.As(err, &r) && r.mayBeExpired() && !time.Now().Before(s.farm.expiry()):
+	case errors.As(err, &r) && r.MayBeExpired() && !time.Now().Before(s.farm.Expiry()):
 		return fmt.Errorf("%w: its certificate has expired; enroll the machine anew", ErrRefused)
 	}
 	return nil
@@ -176,9 +177,9 @@ func (s *Supervisor) renewLoop(ctx context.Context) {
 		s.mu.Lock()
 		id := s.identity
 		s.mu.Unlock()
-		pause := time.Until(renewalTime(id.NotBefore, id.NotAfter, spread))
+		pause := time.Until(identity.RenewalTime(id.NotBefore, id.NotAfter, spread))
 		if pause <= 0 {
-			next, err := renew(ctx, s.cfg.Folder, s.farm)
+			next, err := identity.Renew(ctx, s.cfg.Folder, s.farm)
 			if err == nil {
 				s.update(func() { s.identity = next })
 				s.log.Info("certificate renewed", "until", next.NotAfter)
@@ -190,5 +191,17 @@ func (s *Supervisor) renewLoop(ctx context.Context) {
 		if waitFor(ctx, min(pause, renewCheckEvery)) != nil {
 			return
 		}
+	}
+}
+
+// waitFor waits for d, or until ctx ends.
+func waitFor(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait: %w", ctx.Err())
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"svc/atomicfile"
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/filelock"
 )
 
@@ -23,9 +24,9 @@ import (
 // farm has seen.
 type uploading struct {
 	*farm
-	folder  Folder
-	client  *farmClient
-	before  Identity
+	folder  identity.Folder
+	client  *identity.Client
+	before  identity.Identity
 	release func() // lets the upload end
 	ended   chan error
 }
@@ -36,9 +37,9 @@ func newUploading(t *testing.T) *uploading {
 	var err error
 	u.before, err = u.folder.Identity()
 	require.NoError(t, err)
-	u.client, err = openFarmClient(u.folder, u.before)
+	u.client, err = identity.OpenClient(u.folder, u.before)
 	require.NoError(t, err)
-	t.Cleanup(u.client.close)
+	t.Cleanup(u.client.Close)
 	begun, proceed := make(chan struct{}), make(chan struct{})
 	u.release = sync.OnceFunc(func() { close(proceed) })
 	t.Cleanup(u.release)
@@ -55,7 +56,7 @@ func newUploading(t *testing.T) *uploading {
 		form, err := newUploadForm(t.TempDir(), executor.Manifest{}, nil)
 		if err == nil {
 			var a uploadAnswer
-			err = u.client.postForm(context.Background(), "/api/v1/farm/jobs/1/artifacts", form, &a)
+			err = u.client.Call(context.Background(), "POST", "/api/v1/farm/jobs/1/artifacts", form.contentType, form, form.size, &a)
 		}
 		u.ended <- err
 	}()
@@ -66,7 +67,7 @@ func newUploading(t *testing.T) *uploading {
 // ask makes a request, and returns the serial number of the certificate that was used.
 func (u *uploading) ask() string {
 	u.t.Helper()
-	require.NoError(u.t, u.client.callJSON(u.t.Context(), "GET", registrationsPath+"/self", nil, nil))
+	require.NoError(u.t, u.client.CallJSON(u.t.Context(), "GET", identity.RegistrationsPath+"/self", nil, nil))
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.serials[len(u.serials)-1]
@@ -77,11 +78,11 @@ func (u *uploading) renew(ctx context.Context) (renewed chan error) {
 	u.t.Helper()
 	renewed = make(chan error, 1)
 	go func() {
-		_, err := renew(ctx, u.folder, u.client)
+		_, err := identity.Renew(ctx, u.folder, u.client)
 		renewed <- err
 	}()
 	require.Eventually(u.t, func() bool {
-		_, err := u.folder.readCredentials(renewedFile)
+		_, err := u.folder.ReadCredentials(identity.RenewedFile)
 		id, bad := u.folder.Identity()
 		return err == nil && bad == nil && id.Serial != u.before.Serial
 	}, waitLimit, time.Millisecond)
@@ -95,7 +96,7 @@ func TestRenewalDuringUpload(t *testing.T) {
 	u := newUploading(t)
 	renewed := u.renew(t.Context())
 	require.Equal(t, u.before.Serial, u.ask(), "the new one is not used while the upload is in progress")
-	c, err := u.folder.credentials()
+	c, err := u.folder.Credentials()
 	require.NoError(t, err)
 	require.Equal(t, u.before.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber), "nor by another process")
 	require.Empty(t, renewed)
@@ -105,10 +106,10 @@ func TestRenewalDuringUpload(t *testing.T) {
 	after, err := u.folder.Identity()
 	require.NoError(t, err)
 	require.Equal(t, after.Serial, u.ask())
-	c, err = u.folder.credentials()
+	c, err = u.folder.Credentials()
 	require.NoError(t, err)
 	require.Equal(t, after.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
-	require.NoFileExists(t, u.folder.path(renewedFile))
+	require.NoFileExists(t, u.folder.Path(identity.RenewedFile))
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	require.Equal(t, []string{u.before.Serial, after.Serial}, slices.Compact(slices.Clone(u.serials)))
@@ -122,19 +123,15 @@ func TestRequestsWaitForNewCertificate(t *testing.T) {
 	renewed := u.renew(ctx)
 	stop()
 	require.ErrorIs(t, <-renewed, context.Canceled)
-	c, err := u.folder.readCredentials(renewedFile)
+	c, err := u.folder.ReadCredentials(identity.RenewedFile)
 	require.NoError(t, err)
 	go func() {
-		renewed <- u.client.replaceCertificate(context.Background(), c, time.Now(), u.folder.adoptRenewed)
+		renewed <- identity.UseRenewed(context.Background(), u.folder, u.client)
 	}()
-	require.Eventually(t, func() bool {
-		u.client.mu.Lock()
-		defer u.client.mu.Unlock()
-		return u.client.held
-	}, waitLimit, time.Millisecond)
+	require.Eventually(t, u.client.Held, waitLimit, time.Millisecond)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, u.client.callJSON(gone, "GET", registrationsPath+"/self", nil, nil), context.Canceled)
+	require.ErrorIs(t, u.client.CallJSON(gone, "GET", identity.RegistrationsPath+"/self", nil, nil), context.Canceled)
 	go u.release()
 	require.Equal(t, fmt.Sprintf("%x", c.Leaf.SerialNumber), u.ask())
 	require.NoError(t, <-u.ended)
@@ -148,14 +145,16 @@ func TestRequestsAreGivenUpWhileCertificateIsInUse(t *testing.T) {
 	folder := f.enrolled()
 	id, err := folder.Identity()
 	require.NoError(t, err)
-	l, err := openFarmClient(folder, id)
+	l, err := identity.OpenClient(folder, id)
+	require.NoError(t, err)
+	c, err := folder.Credentials()
 	require.NoError(t, err)
 	saving, unused := make(chan struct{}), make(chan struct{})
 	proceed := sync.OnceFunc(func() { close(unused) })
 	t.Cleanup(proceed)
 	replaced, asked := make(chan error, 1), make(chan error, 1)
 	go func() {
-		replaced <- l.replaceCertificate(t.Context(), l.current.certificate, time.Now(), func(context.Context) error {
+		replaced <- l.ReplaceCertificate(t.Context(), c, time.Now(), func(context.Context) error {
 			close(saving)
 			<-unused
 			return nil
@@ -164,7 +163,7 @@ func TestRequestsAreGivenUpWhileCertificateIsInUse(t *testing.T) {
 	<-saving
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	go func() { asked <- l.callJSON(gone, "GET", registrationsPath+"/self", nil, nil) }()
+	go func() { asked <- l.CallJSON(gone, "GET", identity.RegistrationsPath+"/self", nil, nil) }()
 	require.Eventually(t, func() bool { return len(asked) > 0 }, waitLimit, time.Millisecond)
 	require.ErrorIs(t, <-asked, context.Canceled)
 	proceed()
@@ -179,15 +178,15 @@ func TestRenewalWaitsForOtherProcesses(t *testing.T) {
 	folder := f.enrolled()
 	before, err := folder.Identity()
 	require.NoError(t, err)
-	l, err := openFarmClient(folder, before)
+	l, err := identity.OpenClient(folder, before)
 	require.NoError(t, err)
-	defer l.close()
+	defer l.Close()
 	other, err := filelock.Share(string(folder))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	renewed := make(chan error, 1)
 	go func() {
-		_, err := renew(ctx, folder, l)
+		_, err := identity.Renew(ctx, folder, l)
 		renewed <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -196,13 +195,13 @@ func TestRenewalWaitsForOtherProcesses(t *testing.T) {
 	}, waitLimit, time.Millisecond)
 	stop()
 	require.ErrorIs(t, <-renewed, context.Canceled)
-	c, err := folder.credentials()
+	c, err := folder.Credentials()
 	require.NoError(t, err)
 	require.Equal(t, before.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
 	require.NoError(t, other.Unlock())
-	after, err := renew(t.Context(), folder, l)
+	after, err := identity.Renew(t.Context(), folder, l)
 	require.NoError(t, err)
-	c, err = folder.credentials()
+	c, err = folder.Credentials()
 	require.NoError(t, err)
 	require.Equal(t, after.Serial, fmt.Sprintf("%x", c.Leaf.SerialNumber))
 }
@@ -224,8 +223,8 @@ func TestOtherProcessesKeepCertificate(t *testing.T) {
 		return false
 	}
 	Diagnose(t.Context(), folder, "/proc/self/exe", nil)
-	_, err := Enroll(t.Context(), folder, Enrollment{URL: f.server.URL})
-	require.ErrorIs(t, err, ErrEnrolled)
+	_, err := identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL})
+	require.ErrorIs(t, err, identity.ErrEnrolled)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	require.Len(t, replaced, 2)
@@ -244,10 +243,10 @@ func TestCertificateIsReadUnderLock(t *testing.T) {
 	require.NoError(t, err)
 	id, err := folder.Identity()
 	require.NoError(t, err)
-	l, err := openFarmClient(folder, id)
+	l, err := identity.OpenClient(folder, id)
 	require.NoError(t, err)
-	defer l.close()
-	after, err := renew(t.Context(), folder, l)
+	defer l.Close()
+	after, err := identity.Renew(t.Context(), folder, l)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -276,17 +275,17 @@ func TestStalledAnswerEndsRequest(t *testing.T) {
 	folder := f.enrolled()
 	id, err := folder.Identity()
 	require.NoError(t, err)
-	l, err := openFarmClient(folder, id)
+	l, err := identity.OpenClient(folder, id)
 	require.NoError(t, err)
-	defer l.close()
-	l.timeout = 200 * time.Millisecond
+	defer l.Close()
+	l.Timeout = 200 * time.Millisecond
 	f.refuse = func(w http.ResponseWriter, r *http.Request) bool {
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler) // as in TestInterruptedUninstall
 	}
-	require.ErrorIs(t, l.callJSON(t.Context(), "GET", registrationsPath+"/self", nil, nil), context.DeadlineExceeded)
+	require.ErrorIs(t, l.CallJSON(t.Context(), "GET", identity.RegistrationsPath+"/self", nil, nil), context.DeadlineExceeded)
 }
 
 // A runner that ends before it could use its new certificate uses it when it starts again.
@@ -303,7 +302,7 @@ func TestRestartUsesRenewedCertificate(t *testing.T) {
 	require.NoError(t, err)
 	start(t, u.folder)
 	require.Eventually(t, u.check(func() bool { return u.serials[len(u.serials)-1] == id.Serial }), waitLimit, time.Millisecond)
-	require.NoFileExists(t, u.folder.path(renewedFile))
+	require.NoFileExists(t, u.folder.Path(identity.RenewedFile))
 }
 
 // If a renewal is interrupted before it can store the identity, as by a full disk, the identity is that of
@@ -315,13 +314,13 @@ func TestIdentityIsThatOfNewestCertificate(t *testing.T) {
 	folder := f.enrolled()
 	before, err := folder.Identity()
 	require.NoError(t, err)
-	l, err := openFarmClient(folder, before)
+	l, err := identity.OpenClient(folder, before)
 	require.NoError(t, err)
-	defer l.close()
+	defer l.Close()
 	f.lifetime = time.Hour
 	check := func(certificate string) {
 		t.Helper()
-		c, err := folder.readCredentials(certificate)
+		c, err := folder.ReadCredentials(certificate)
 		require.NoError(t, err)
 		after, err := folder.Identity()
 		require.NoError(t, err)
@@ -329,18 +328,18 @@ func TestIdentityIsThatOfNewestCertificate(t *testing.T) {
 		require.Equal(t, c.Leaf.SerialNumber.Text(16), after.Serial)
 		require.Equal(t, c.Leaf.NotBefore, after.NotBefore)
 		require.Equal(t, c.Leaf.NotAfter, after.NotAfter)
-		_, err = Enroll(t.Context(), folder, Enrollment{URL: f.server.URL, Token: "tok_enr_second"})
-		require.ErrorIs(t, err, ErrEnrolled)
+		_, err = identity.Enroll(t.Context(), folder, identity.Enrollment{URL: f.server.URL, Token: "tok_enr_second"})
+		require.ErrorIs(t, err, identity.ErrEnrolled)
 	}
-	full := filepath.Join(folder.path(identityFile+atomicfile.TempSuffix), "full")
+	full := filepath.Join(folder.Path(identity.IdentityFile+atomicfile.TempSuffix), "full")
 	require.NoError(t, os.MkdirAll(full, 0o700)) // so that the file cannot be replaced
-	_, err = renew(t.Context(), folder, l)
-	require.ErrorContains(t, err, identityFile)
-	check(renewedFile)
+	_, err = identity.Renew(t.Context(), folder, l)
+	require.ErrorContains(t, err, identity.IdentityFile)
+	check(identity.RenewedFile)
 
-	renewed, err := renew(t.Context(), folder, l)
+	renewed, err := identity.Renew(t.Context(), folder, l)
 	require.NoError(t, err)
-	check(credentialsFile)
+	check(identity.CredentialsFile)
 	require.Equal(t, f.issued, int64(2), "the same certificate")
 	again, err := folder.Identity()
 	require.NoError(t, err)

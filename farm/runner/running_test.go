@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/wire"
 )
 
@@ -43,7 +44,7 @@ type running struct {
 	log    *lines
 }
 
-func start(t *testing.T, folder Folder, change ...func(*Config)) *running {
+func start(t *testing.T, folder identity.Folder, change ...func(*Config)) *running {
 	r := &running{t: t, stop: make(chan os.Signal, 2), done: make(chan error, 1), log: &lines{}}
 	cfg := Config{Folder: folder, Program: "/proc/self/exe", Stop: r.stop, GitProtocols: "file", MinDiskFree: 1,
 		Log: slog.New(slog.NewTextHandler(r.log, nil))}
@@ -83,8 +84,8 @@ func (r *running) wait() error {
 func (r *running) requireNoJobs() {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool { return len(r.s.heldJobs()) == 0 }, waitLimit, 5*time.Millisecond)
-	for _, name := range []string{spoolFolder, workFolder} {
-		left, err := os.ReadDir(r.s.cfg.Folder.path(name))
+	for _, name := range []string{identity.SpoolFolder, identity.WorkFolder} {
+		left, err := os.ReadDir(r.s.cfg.Folder.Path(name))
 		require.NoError(r.t, err)
 		require.Empty(r.t, left, name)
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"svc/farm/runner/executor"
 	"time"
+
+	"svc/farm/runner/executor"
 )
 
 // Timeouts when the supervisor is stopped.

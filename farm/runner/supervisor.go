@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,13 +12,14 @@ import (
 	"time"
 
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
 
 // A Config configures a supervisor.
 type Config struct {
-	Folder       Folder
+	Folder       identity.Folder
 	Program      string   // path of this program, which is started for each job; on Linux only its name
 	Capacity     int      // jobs at once; 0 is the capacity given at enrollment
 	Mounts       []string // folders that steps in bubblewrap can read
@@ -48,8 +48,8 @@ type Config struct {
 // A Supervisor holds the connection to the farm and runs the jobs.
 type Supervisor struct {
 	cfg       Config
-	identity  Identity
-	farm      *farmClient // nil before Run
+	identity  identity.Identity
+	farm      *identity.Client // nil before Run
 	sandboxes []string
 	log       *slog.Logger
 	wake      chan struct{} // has a value when there may be something to send
@@ -89,7 +89,7 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find data folder: %w", err)
 	}
-	cfg.Folder = Folder(dir)
+	cfg.Folder = identity.Folder(dir)
 	id, err := cfg.Folder.Identity()
 	if err != nil {
 		return nil, err
@@ -137,23 +137,10 @@ func NewSupervisor(ctx context.Context, cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// openFarmClient returns a client with the credentials of an enrolled runner.
-func openFarmClient(f Folder, id Identity) (*farmClient, error) {
-	c, err := f.credentials()
-	if err != nil {
-		return nil, err
-	}
-	roots, err := f.authority()
-	if err != nil {
-		return nil, err
-	}
-	return newFarmClient(id.URL, roots, c)
-}
-
 // Run connects, again and again, until it is stopped (nil), ctx ends, or the farm refuses the
 // runner (an error that wraps [ErrRefused]).
 func (s *Supervisor) Run(ctx context.Context) error {
-	lock, err := s.cfg.Folder.lock()
+	lock, err := s.cfg.Folder.Lock()
 	if err != nil {
 		return err
 	}
@@ -161,7 +148,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err := s.readIdentity(); err != nil {
 		return err
 	}
-	defer s.farm.close()
+	defer s.farm.Close()
 	ctx, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	s.inBackground = func(task func(context.Context)) { tasks.Go(func() { task(ctx) }) }
@@ -169,7 +156,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer tasks.Wait()
 	defer s.killAll()
 	defer stop()
-	if err := s.useRenewed(ctx); err != nil {
+	if err := identity.UseRenewed(ctx, s.cfg.Folder, s.farm); err != nil {
 		return err
 	}
 	if err := s.recoverJobs(); err != nil {
@@ -194,20 +181,8 @@ func (s *Supervisor) readIdentity() error {
 		return err
 	}
 	s.update(func() { s.identity = id })
-	s.farm, err = openFarmClient(s.cfg.Folder, id)
+	s.farm, err = identity.OpenClient(s.cfg.Folder, id)
 	return err
-}
-
-// useRenewed switches to renewed credentials that an earlier supervisor did not come to use.
-func (s *Supervisor) useRenewed(ctx context.Context) error {
-	c, err := s.cfg.Folder.readCredentials(renewedFile)
-	if errors.Is(err, ErrNotEnrolled) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return s.farm.replaceCertificate(ctx, c, time.Now(), s.cfg.Folder.adoptRenewed)
 }
 
 // update changes what mu guards, and wakes all who wait on changed.

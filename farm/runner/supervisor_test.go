@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/wire"
 )
 
@@ -23,7 +24,7 @@ func TestFirstSignalDrainsSecondCancels(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(f.log(k), "ready") }, waitLimit, time.Millisecond)
 	r.stop <- syscall.SIGTERM
 	require.Eventually(t, r.s.draining, waitLimit, time.Millisecond)
-	require.NoError(t, os.WriteFile(r.s.cfg.Folder.path(workFolder, k.name(), "go"), nil, 0o600))
+	require.NoError(t, os.WriteFile(r.s.cfg.Folder.Path(identity.WorkFolder, k.name(), "go"), nil, 0o600))
 	require.NoError(t, r.wait())
 	require.Equal(t, "succeeded", f.ended(k).Outcome)
 	require.Eventually(t, f.check(func() bool { return f.goodbyes == 1 }), waitLimit, time.Millisecond)
@@ -83,12 +84,12 @@ func TestNewSupervisorReportsLostEnd(t *testing.T) {
 	folder := f.enrolled()
 	for _, acked := range []int64{0, 2, 9} {
 		k := f.assign(wire.Assign{Steps: steps("true")})
-		j := newJob(k, [16]byte{}, folder.path(spoolFolder, k.name()))
+		j := newJob(k, [16]byte{}, folder.Path(identity.SpoolFolder, k.name()))
 		writeLostSpool(t, j)
 		f.mu.Lock()
 		f.jobs[k].last = acked
 		f.mu.Unlock()
-		require.NoError(t, os.MkdirAll(folder.path(workFolder, k.name(), "work", "left"), 0o700))
+		require.NoError(t, os.MkdirAll(folder.Path(identity.WorkFolder, k.name(), "work", "left"), 0o700))
 		r := start(t, folder)
 		end := f.ended(k)
 		require.Equal(t, "infra", end.Outcome)
@@ -119,8 +120,8 @@ func TestStatusSaysWhatRuns(t *testing.T) {
 		last := f.beats[len(f.beats)-1]
 		return len(last.Jobs) == 1 && last.Jobs[0].Job == k.jobID && last.Jobs[0].RSSBytes > 1<<20 && len(last.Held) == 1 && last.Free == 3
 	}), waitLimit, 10*time.Millisecond)
-	_, err = NewSupervisor(t.Context(), Config{Folder: Folder(t.TempDir())})
-	require.ErrorIs(t, err, ErrNotEnrolled)
+	_, err = NewSupervisor(t.Context(), Config{Folder: identity.Folder(t.TempDir())})
+	require.ErrorIs(t, err, identity.ErrNotEnrolled)
 	_, err = folder.Uninstall(t.Context(), false)
-	require.ErrorIs(t, err, ErrRunning)
+	require.ErrorIs(t, err, identity.ErrRunning)
 }

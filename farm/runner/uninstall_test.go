@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/farm/runner/identity"
 )
 
 // What is to be uninstalled is removed even if the farm is not told of it, and it is said why.
@@ -69,11 +71,11 @@ func TestUninstallRefusesForeignFiles(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t)
 	folder := f.enrolled()
-	other := folder.path("important.txt")
+	other := folder.Path("important.txt")
 	require.NoError(t, os.WriteFile(other, nil, 0o600))
 	_, err := folder.Uninstall(t.Context(), false)
 	require.ErrorContains(t, err, "important.txt")
 	require.False(t, f.deregistered)
 	require.FileExists(t, other)
-	require.FileExists(t, folder.path(credentialsFile))
+	require.FileExists(t, folder.Path(identity.CredentialsFile))
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"svc/farm/runner/executor"
+	"path/filepath"
 	"time"
+
+	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 )
 
 // Limits of an upload.
@@ -48,7 +51,7 @@ func (s *Supervisor) upload(ctx context.Context, j *job, m executor.Manifest) bo
 		case j.isDropped():
 			return true
 		}
-		var r *Refusal
+		var r *identity.Refusal
 		if errors.As(err, &r) && r.Code == "artifact_digest_mismatch" {
 			digests++
 		}
@@ -86,7 +89,7 @@ func (s *Supervisor) tryUpload(ctx context.Context, late time.Time, j *job, m ex
 
 // isFinal reports whether the service, or a proxy before it, will never accept the files. Too large
 // files, for example, are not sent again.
-func isFinal(r *Refusal) bool {
+func isFinal(r *identity.Refusal) bool {
 	switch {
 	case r == nil || r.Status >= 500 || r.Status == 429 || r.Status == 401 || r.Status == 408:
 		return false
@@ -130,20 +133,9 @@ func missingPieces(m executor.Manifest, a uploadAnswer) (list []piece) {
 
 // postArtifacts sends the manifest and pieces in one request.
 func (s *Supervisor) postArtifacts(ctx context.Context, j *job, m executor.Manifest, pieces []piece) (a uploadAnswer, err error) {
-	form, err := newUploadForm(Folder(j.dir).path(filesFolder), m, pieces)
+	form, err := newUploadForm(filepath.Join(j.dir, filesFolder), m, pieces)
 	if err != nil {
 		return a, err
 	}
-	return a, s.farm.postForm(ctx, "/api/v1/farm/jobs/"+j.jobID+"/artifacts", form, &a)
-}
-
-// postForm is [farmClient.callJSON] with a form as its body.
-func (c *farmClient) postForm(ctx context.Context, path string, form *uploadForm, out any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.JoinPath(path).String(), form)
-	if err != nil {
-		return fmt.Errorf("POST %s: %w", path, err)
-	}
-	req.ContentLength = form.size
-	req.Header.Set("Content-Type", form.contentType)
-	return c.do(req, path, out)
+	return a, s.farm.Call(ctx, http.MethodPost, "/api/v1/farm/jobs/"+j.jobID+"/artifacts", form.contentType, form, form.size, &a)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/farm/runner/identity"
 	"svc/farm/wire"
 )
 
@@ -116,7 +117,7 @@ func TestSecondSignalLeavesUploads(t *testing.T) {
 	_, err := folder.Uninstall(t.Context(), false)
 	require.ErrorContains(t, err, k.name())
 	require.False(t, f.deregistered)
-	require.FileExists(t, folder.path(identityFile))
+	require.FileExists(t, folder.Path(identity.IdentityFile))
 	revokeErr, err := folder.Uninstall(t.Context(), true)
 	require.NoError(t, errors.Join(revokeErr, err))
 	require.NoDirExists(t, string(folder))
@@ -172,7 +173,7 @@ func TestArtifactsAfterPowerCut(t *testing.T) {
 			r.cancel()
 			require.NoError(t, r.wait())
 			folder := r.s.cfg.Folder
-			segments, err := filepath.Glob(folder.path(spoolFolder, k.name(), "*.log"))
+			segments, err := filepath.Glob(folder.Path(identity.SpoolFolder, k.name(), "*.log"))
 			require.NoError(t, err)
 			require.Len(t, segments, 1)
 			info, err := os.Stat(segments[0])
@@ -186,7 +187,7 @@ func TestArtifactsAfterPowerCut(t *testing.T) {
 			f.mu.Unlock()
 			start(t, folder)
 			require.Eventually(t, func() bool {
-				_, err := os.Stat(folder.path(spoolFolder, k.name()))
+				_, err := os.Stat(folder.Path(identity.SpoolFolder, k.name()))
 				return errors.Is(err, os.ErrNotExist)
 			}, waitLimit, time.Millisecond)
 			end := f.ended(k)

@@ -9,8 +9,10 @@ import (
 	"mime/multipart"
 	"net/textproto"
 	"os"
-	"svc/farm/runner/executor"
+	"path/filepath"
 	"sync"
+
+	"svc/farm/runner/executor"
 )
 
 // An uploadForm is the body of an upload: the manifest as the first part, and each piece as a part
@@ -51,7 +53,7 @@ func newUploadForm(folder string, m executor.Manifest, pieces []piece) (*uploadF
 			"Content-Type":        {"application/octet-stream"},
 		})
 		flush()
-		r := &pieceReader{path: Folder(folder).path(p.file.ID), at: p.n * p.file.ChunkBytes, left: p.size()}
+		r := &pieceReader{path: filepath.Join(folder, p.file.ID), at: p.n * p.file.ChunkBytes, left: p.size()}
 		f.size += r.left
 		f.pieces, readers = append(f.pieces, r), append(readers, r)
 	}

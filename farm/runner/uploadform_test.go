@@ -7,10 +7,11 @@ import (
 	"mime/multipart"
 	"os"
 	"path/filepath"
-	"svc/farm/runner/executor"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/farm/runner/executor"
 )
 
 const pieceBytes = 8 << 20

@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"svc/farm/runner/executor"
+	"svc/farm/runner/identity"
 	"svc/farm/runner/sandbox"
 	"svc/farm/wire"
 )
@@ -49,7 +51,7 @@ func (s *Supervisor) runJob(ctx context.Context, j *job, a wire.Assign) {
 	s.wakeWriter()
 }
 
-func (s *Supervisor) workDir(j *job) string { return s.cfg.Folder.path(workFolder, j.name()) }
+func (s *Supervisor) workDir(j *job) string { return s.cfg.Folder.Path(identity.WorkFolder, j.name()) }
 
 const reportEndFor = time.Minute
 
@@ -141,7 +143,7 @@ func (s *Supervisor) feedProcess(j *job, a wire.Assign, in io.WriteCloser, proce
 	limits := s.limits
 	s.mu.Unlock()
 	first := executor.Assignment{
-		Name: j.name(), Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: Folder(j.dir).path(filesFolder), Program: s.cfg.Program,
+		Name: j.name(), Epoch: j.epoch, Spec: a, Dir: s.workDir(j), Files: filepath.Join(j.dir, filesFolder), Program: s.cfg.Program,
 		Mounts: s.cfg.Mounts, Network: executor.NetworkOf(s.cfg.Environ), GitProtocols: s.cfg.GitProtocols,
 		LogLimit: limits.LogBytesPerJob, ArtifactLimit: limits.ArtifactMaxJobBytes,
 		MaxProcesses: s.cfg.MaxProcesses, DiskLimit: s.cfg.MaxJobDisk, FenceOrder: j.fence(),

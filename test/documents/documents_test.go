@@ -92,6 +92,7 @@ func TestPackageTableMatchesTheImports(t *testing.T) {
 	join(found, "ui", "asset", "client", "kit", "live", "page")
 	join(found, "http/rest", "door", "schema")
 	join(found, "projections", "fold", "query", "rebuild")
+	join(found, "dev/codehost")
 	cell := func(name string) string {
 		list := slices.DeleteFunc(found[name], func(to string) bool { return slices.Contains(foundation, to) })
 		if len(list) == 0 {

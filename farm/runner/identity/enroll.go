@@ -1,4 +1,4 @@
-package runner
+package identity
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"svc/atomicfile"
+	"svc/farm/release"
 	"svc/farm/wire"
 )
 
-const registrationsPath = "/api/v1/farm/registrations"
+// RegistrationsPath is where the farm has the registrations of runners.
+const RegistrationsPath = "/api/v1/farm/registrations"
 
 // An Enrollment is the input to [Enroll].
 type Enrollment struct {
@@ -71,15 +73,15 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err != nil {
 		return id, err
 	}
-	defer l.close()
+	defer l.Close()
 	if err := f.Make(); err != nil {
 		return id, err
 	}
 	switch {
 	case text != nil:
-		err = f.replaceFile(authorityFile, text)
+		err = f.replaceFile(AuthorityFile, text)
 	case !again: // the authority of an enrollment that did not succeed
-		err = f.remove(authorityFile)
+		err = f.remove(AuthorityFile)
 	}
 	if err != nil {
 		return id, err
@@ -101,10 +103,10 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 			return id, err
 		}
 	}
-	if err := f.remove(renewedFile); err != nil { // of another runner
+	if err := f.remove(RenewedFile); err != nil { // of another runner
 		return id, err
 	}
-	c, err := f.saveCredentials(credentialsFile, key, r.Certificate)
+	c, err := f.saveCredentials(CredentialsFile, key, r.Certificate)
 	if err != nil {
 		return id, err
 	}
@@ -116,7 +118,7 @@ func Enroll(ctx context.Context, f Folder, e Enrollment) (id Identity, err error
 	if err := f.saveIdentity(id); err != nil {
 		return id, err
 	}
-	return id, os.Remove(f.path(pendingFile))
+	return id, os.Remove(f.Path(PendingFile))
 }
 
 // errStillValid says that the runner of the folder's identity is still valid.
@@ -136,12 +138,12 @@ func (f Folder) checkObsolete(ctx context.Context, id Identity, roots *x509.Cert
 	if time.Now().After(id.NotAfter) {
 		return roots, nil
 	}
-	lock, err := f.keepCertificate()
+	lock, err := f.KeepCertificate()
 	if err != nil {
 		return nil, err
 	}
 	defer lock.Unlock()
-	c, err := f.credentials()
+	c, err := f.Credentials()
 	if err != nil {
 		return nil, err
 	}
@@ -149,16 +151,16 @@ func (f Folder) checkObsolete(ctx context.Context, id Identity, roots *x509.Cert
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	err = l.callJSON(ctx, "GET", registrationsPath+"/self", nil, nil)
+	defer l.Close()
+	err = l.CallJSON(ctx, "GET", RegistrationsPath+"/self", nil, nil)
 	var r *Refusal
 	switch {
-	case errors.As(err, &r) && r.final():
+	case errors.As(err, &r) && r.Final():
 		return roots, nil
 	case err != nil:
 		return nil, err
 	case text != nil:
-		if err := f.replaceFile(authorityFile, text); err != nil {
+		if err := f.replaceFile(AuthorityFile, text); err != nil {
 			return nil, err
 		}
 	}
@@ -168,8 +170,8 @@ func (f Folder) checkObsolete(ctx context.Context, id Identity, roots *x509.Cert
 // setAside keeps the old identity and credentials under other names. The folder then is as it was
 // before it was enrolled first.
 func (f Folder) setAside() error {
-	for _, name := range []string{credentialsFile, identityFile} {
-		err := os.Rename(f.path(name), f.path(name+oldSuffix))
+	for _, name := range []string{CredentialsFile, IdentityFile} {
+		err := os.Rename(f.Path(name), f.Path(name+oldSuffix))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("keep the old identity: %w", err)
 		}
@@ -178,19 +180,21 @@ func (f Folder) setAside() error {
 }
 
 // register sends the registration, and retries transient errors.
-func register(ctx context.Context, l *farmClient, e Enrollment, csr string) (r registration, err error) {
+func register(ctx context.Context, l *Client, e Enrollment, csr string) (r registration, err error) {
 	in := map[string]any{
 		"token": e.Token, "csr": csr, "labels": append([]string{}, e.Labels...), "capacity": max(e.Capacity, 1),
-		"agent": agentInfo{Version, runtime.GOOS, runtime.GOARCH, []string{wire.Version}, append([]string{}, e.Sandboxes...)},
+		"agent": agentInfo{release.Version, runtime.GOOS, runtime.GOARCH, []string{wire.Version}, append([]string{}, e.Sandboxes...)},
 	}
 	if e.Name != "" {
 		in["name"] = e.Name
 	}
 	for try := range enrolTries {
-		if err = l.callJSON(ctx, "POST", registrationsPath, in, &r); err == nil || !isTransient(err) {
+		if err = l.CallJSON(ctx, "POST", RegistrationsPath, in, &r); err == nil || !isTransient(err) {
 			return r, err
 		}
-		if waitFor(ctx, time.Duration(1+try)*time.Second+rand.N(time.Second)) != nil {
+		select {
+		case <-time.After(time.Duration(1+try)*time.Second + rand.N(time.Second)):
+		case <-ctx.Done():
 			return r, err
 		}
 	}
@@ -207,39 +211,39 @@ func isTransient(err error) bool {
 	return !errors.As(err, &untrusted)
 }
 
-// waitFor waits for d, or until ctx ends.
-func waitFor(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait: %w", ctx.Err())
-	}
-}
-
-// renewalTime returns when to renew a certificate: at two thirds of its life, plus or minus a
+// RenewalTime returns when to renew a certificate: at two thirds of its life, plus or minus a
 // tenth, so that machines enrolled together do not renew together. spread is between -1 and 1.
-func renewalTime(notBefore, notAfter time.Time, spread float64) time.Time {
+func RenewalTime(notBefore, notAfter time.Time, spread float64) time.Time {
 	life := notAfter.Sub(notBefore)
 	return notBefore.Add(time.Duration(float64(life) * (2.0/3 + spread/10)))
 }
 
-// renew gets a certificate for a new key, unless one is in the folder that is not used yet, and
+// UseRenewed switches to renewed credentials, if there are some that an earlier process did not come to use.
+func UseRenewed(ctx context.Context, f Folder, l *Client) error {
+	c, err := f.ReadCredentials(RenewedFile)
+	if errors.Is(err, ErrNotEnrolled) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return l.ReplaceCertificate(ctx, c, time.Now(), f.adoptRenewed)
+}
+
+// Renew gets a certificate for a new key, unless one is in the folder that is not used yet, and
 // switches to it when no request is in progress.
-func renew(ctx context.Context, f Folder, l *farmClient) (id Identity, err error) {
+func Renew(ctx context.Context, f Folder, l *Client) (id Identity, err error) {
 	if id, err = f.Identity(); err != nil {
 		return id, err
 	}
-	c, err := f.readCredentials(renewedFile)
+	c, err := f.ReadCredentials(RenewedFile)
 	if errors.Is(err, ErrNotEnrolled) {
 		id, c, err = requestRenewal(ctx, f, l, id)
 	}
 	if err != nil {
 		return id, err
 	}
-	return id, l.replaceCertificate(ctx, c, lastSwitch(l.expiry()), f.adoptRenewed)
+	return id, l.ReplaceCertificate(ctx, c, lastSwitch(l.Expiry()), f.adoptRenewed)
 }
 
 // lastSwitch returns when requests have to wait for a switch to another certificate, given the expiry
@@ -247,7 +251,7 @@ func renew(ctx context.Context, f Folder, l *farmClient) (id Identity, err error
 func lastSwitch(expiry time.Time) time.Time { return expiry.Add(-2 * responseTimeout) }
 
 // requestRenewal gets a certificate for a new key, and stores it in the folder.
-func requestRenewal(ctx context.Context, f Folder, l *farmClient, id Identity) (Identity, *tls.Certificate, error) {
+func requestRenewal(ctx context.Context, f Folder, l *Client, id Identity) (Identity, *tls.Certificate, error) {
 	key, err := newKey()
 	if err != nil {
 		return id, nil, err
@@ -257,10 +261,10 @@ func requestRenewal(ctx context.Context, f Folder, l *farmClient, id Identity) (
 		return id, nil, err
 	}
 	var r registration
-	if err := l.callJSON(ctx, "POST", registrationsPath+"/renew", map[string]string{"csr": csr}, &r); err != nil {
+	if err := l.CallJSON(ctx, "POST", RegistrationsPath+"/renew", map[string]string{"csr": csr}, &r); err != nil {
 		return id, nil, err
 	}
-	c, err := f.saveCredentials(renewedFile, key, r.Certificate)
+	c, err := f.saveCredentials(RenewedFile, key, r.Certificate)
 	if err != nil {
 		return id, nil, err
 	}

@@ -1,4 +1,4 @@
-package runner
+package identity
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
+	"svc/farm/release"
 	"svc/farm/wire"
 )
 
@@ -40,20 +41,20 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%d by a proxy, not by the service", r.Status)
 }
 
-// final reports whether this runner will never be accepted again.
-func (r *Refusal) final() bool { return r.Code == "runner_revoked" || r.Code == "runner_retired" }
+// Final reports whether this runner will never be accepted again.
+func (r *Refusal) Final() bool { return r.Code == "runner_revoked" || r.Code == "runner_retired" }
 
-// mayBeExpired reports whether the reason may be an expired certificate. nginx does not say it any
+// MayBeExpired reports whether the reason may be an expired certificate. nginx does not say it any
 // clearer.
-func (r *Refusal) mayBeExpired() bool {
+func (r *Refusal) MayBeExpired() bool {
 	return r.Code == "runner_certificate_required" || r.Code == "" && r.Status == http.StatusBadRequest
 }
 
-// A farmClient makes requests to the farm, with the runner's certificate once it has one.
-type farmClient struct {
+// A Client makes requests to the farm, with the runner's certificate once it has one.
+type Client struct {
 	base    *url.URL
 	roots   *x509.CertPool
-	timeout time.Duration // of a request that is no upload
+	Timeout time.Duration // of a request that is no upload
 
 	mu       sync.Mutex
 	current  certifiedClient
@@ -69,17 +70,30 @@ type certifiedClient struct {
 }
 
 // newFarmClient returns a client for a farm's https address.
-func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certificate) (*farmClient, error) {
+func newFarmClient(address string, roots *x509.CertPool, certificate *tls.Certificate) (*Client, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the farm's address must be https://host, without user and query")
 	}
-	c := &farmClient{base: u, roots: roots, timeout: requestTimeout, changed: make(chan struct{})}
+	c := &Client{base: u, roots: roots, Timeout: requestTimeout, changed: make(chan struct{})}
 	c.current = c.withCertificate(certificate)
 	return c, nil
 }
 
-func (c *farmClient) withCertificate(certificate *tls.Certificate) certifiedClient {
+// OpenClient returns a client with the credentials of an enrolled runner.
+func OpenClient(f Folder, id Identity) (*Client, error) {
+	c, err := f.Credentials()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := f.authority()
+	if err != nil {
+		return nil, err
+	}
+	return newFarmClient(id.URL, roots, c)
+}
+
+func (c *Client) withCertificate(certificate *tls.Certificate) certifiedClient {
 	return certifiedClient{certificate, &http.Client{
 		Transport: &http.Transport{
 			Proxy: proxyOf, TLSClientConfig: c.tlsConfig(certificate), TLSHandshakeTimeout: wire.WriteTimeout,
@@ -100,7 +114,7 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 }
 
 // begin returns the client for a request, after whose end the caller calls end.
-func (c *farmClient) begin(ctx context.Context) (certifiedClient, error) {
+func (c *Client) begin(ctx context.Context) (certifiedClient, error) {
 	for {
 		c.mu.Lock()
 		if !c.held {
@@ -118,7 +132,7 @@ func (c *farmClient) begin(ctx context.Context) (certifiedClient, error) {
 	}
 }
 
-func (c *farmClient) end() {
+func (c *Client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.requests--; c.requests == 0 {
@@ -126,16 +140,16 @@ func (c *farmClient) end() {
 	}
 }
 
-func (c *farmClient) notifyLocked() {
+func (c *Client) notifyLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// replaceCertificate switches to another certificate at a moment at which no request is in progress,
+// ReplaceCertificate switches to another certificate at a moment at which no request is in progress,
 // and calls save then: the service takes a certificate that is used after its successor as a sign that
 // it was copied. Until then requests are made with the old certificate. From latest on, and during save,
 // they wait.
-func (c *farmClient) replaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time,
+func (c *Client) ReplaceCertificate(ctx context.Context, next *tls.Certificate, latest time.Time,
 	save func(context.Context) error,
 ) error {
 	hold := time.NewTimer(time.Until(latest))
@@ -180,7 +194,7 @@ const responseTimeout = 10 * time.Minute
 
 // tlsConfig returns the TLS configuration for a certificate. It is given by a callback: from a list
 // of certificates Go would send none if the server names only authorities other than the farm's.
-func (c *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
+func (c *Client) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		RootCAs: c.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -192,8 +206,15 @@ func (c *farmClient) tlsConfig(certificate *tls.Certificate) *tls.Config {
 	}
 }
 
-// expiry returns when the certificate expires, zero if there is none.
-func (c *farmClient) expiry() time.Time {
+// Held reports whether requests wait until the certificate has been replaced.
+func (c *Client) Held() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held
+}
+
+// Expiry returns when the certificate expires, zero if there is none.
+func (c *Client) Expiry() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current.certificate == nil {
@@ -202,8 +223,8 @@ func (c *farmClient) expiry() time.Time {
 	return c.current.certificate.Leaf.NotAfter
 }
 
-// close closes idle connections.
-func (c *farmClient) close() {
+// Close closes idle connections.
+func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current.CloseIdleConnections()
@@ -211,44 +232,46 @@ func (c *farmClient) close() {
 
 const maxResponse = 1 << 20
 
-// callJSON sends in as JSON, if it is not nil, and decodes the answer into out.
-func (c *farmClient) callJSON(ctx context.Context, method, path string, in, out any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+// CallJSON sends in as JSON, if it is not nil, and decodes the answer into out.
+func (c *Client) CallJSON(ctx context.Context, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	var body io.Reader
+	var size int64
 	if in != nil {
 		text, err := json.Marshal(in)
 		if err != nil {
 			return fmt.Errorf("encode request: %w", err)
 		}
-		body = bytes.NewReader(text)
+		body, size = bytes.NewReader(text), int64(len(text))
 	}
-	return c.call(ctx, method, path, "application/json", body, out)
+	return c.Call(ctx, method, path, "application/json", body, size, out)
 }
 
-// call is callJSON with any body.
-func (c *farmClient) call(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
+// Call is [Client.CallJSON] with any body of a size, and with no limit of time.
+func (c *Client) Call(ctx context.Context, method, path, contentType string, body io.Reader, size int64, out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path).String(), body)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if body != nil {
+		req.ContentLength = size
 		req.Header.Set("Content-Type", contentType)
 	}
 	return c.do(req, path, out)
 }
 
 // do makes a request and decodes the answer into out, if it is not nil.
-func (c *farmClient) do(req *http.Request, path string, out any) error {
+func (c *Client) do(req *http.Request, path string, out any) error {
 	client, err := c.begin(req.Context())
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", req.Method, path, err)
 	}
 	defer c.end()
-	req.Header.Set("User-Agent", "svc-runner/"+Version)
+	req.Header.Set("User-Agent", "svc-runner/"+release.Version)
 	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", req.Method, path, withoutAddress(err))
+		return fmt.Errorf("%s %s: %w", req.Method, path, WithoutAddress(err))
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
@@ -264,8 +287,8 @@ func (c *farmClient) do(req *http.Request, path string, out any) error {
 	return nil
 }
 
-// withoutAddress strips the method and address from an error, where the caller adds them.
-func withoutAddress(err error) error {
+// WithoutAddress strips the method and address from an error, where the caller adds them.
+func WithoutAddress(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		return u.Err
@@ -289,8 +312,8 @@ func readRefusal(res *http.Response, text []byte) *Refusal {
 	return r
 }
 
-// dial opens the agent's WebSocket.
-func (c *farmClient) dial(ctx context.Context, address string) (*websocket.Conn, error) {
+// Dial opens the agent's WebSocket.
+func (c *Client) Dial(ctx context.Context, address string) (*websocket.Conn, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "wss" {
 		return nil, errors.New("the address to connect to must be wss://")
@@ -304,7 +327,7 @@ func (c *farmClient) dial(ctx context.Context, address string) (*websocket.Conn,
 		Proxy: proxyOf, TLSClientConfig: c.tlsConfig(client.certificate), HandshakeTimeout: wire.WriteTimeout,
 		Subprotocols: []string{wire.Version}, WriteBufferSize: 64 << 10, ReadBufferSize: 16 << 10,
 	}
-	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + Version}})
+	conn, res, err := d.DialContext(ctx, address, http.Header{"User-Agent": {"svc-runner/" + release.Version}})
 	if err != nil {
 		if res != nil {
 			text, _ := io.ReadAll(io.LimitReader(res.Body, maxResponse))

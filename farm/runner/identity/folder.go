@@ -1,4 +1,6 @@
-package runner
+// Package identity is who the agent on a build machine is at the farm: its data folder with the key and
+// the certificate, how it is enrolled, and the client that makes requests with them.
+package identity
 
 import (
 	"context"
@@ -31,20 +33,21 @@ import (
 // The folder itself is locked by other processes while they make a request with the certificate.
 type Folder string
 
-func (f Folder) path(names ...string) string {
+// Path returns the path of a file in the folder.
+func (f Folder) Path(names ...string) string {
 	return filepath.Join(append([]string{string(f)}, names...)...)
 }
 
 // The names in the folder.
 const (
-	identityFile    = "identity.json"
-	credentialsFile = "credentials.pem"
-	renewedFile     = "renewed.pem"
-	pendingFile     = "pending-key.pem"
-	authorityFile   = "server-ca.pem"
-	spoolFolder     = "spool"
-	workFolder      = "work"
-	socketFile      = "control.sock"
+	IdentityFile    = "identity.json"
+	CredentialsFile = "credentials.pem"
+	RenewedFile     = "renewed.pem"
+	PendingFile     = "pending-key.pem"
+	AuthorityFile   = "server-ca.pem"
+	SpoolFolder     = "spool"
+	WorkFolder      = "work"
+	SocketFile      = "control.sock"
 	lockFile        = "lock"
 
 	oldSuffix = ".old" // of identity and credentials that were replaced
@@ -73,8 +76,8 @@ type Identity struct {
 
 // Make creates the folder and its subfolders, durably.
 func (f Folder) Make() error {
-	for _, dir := range []string{"", spoolFolder, workFolder} {
-		if err := atomicfile.MkdirAll(f.path(dir), 0o700); err != nil {
+	for _, dir := range []string{"", SpoolFolder, WorkFolder} {
+		if err := atomicfile.MkdirAll(f.Path(dir), 0o700); err != nil {
 			return fmt.Errorf("make data folder: %w", err)
 		}
 	}
@@ -90,7 +93,7 @@ func (id *Identity) describe(c *x509.Certificate) {
 // describe an earlier certificate, if a renewal stored the next one and was interrupted; the identity
 // describes the newest.
 func (f Folder) Identity() (id Identity, err error) {
-	text, err := os.ReadFile(f.path(identityFile))
+	text, err := os.ReadFile(f.Path(IdentityFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return id, ErrNotEnrolled
 	}
@@ -100,9 +103,9 @@ func (f Folder) Identity() (id Identity, err error) {
 	if err != nil {
 		return id, fmt.Errorf("read identity: %w", err)
 	}
-	c, err := f.readCredentials(renewedFile)
+	c, err := f.ReadCredentials(RenewedFile)
 	if err != nil {
-		c, err = f.credentials()
+		c, err = f.Credentials()
 	}
 	if err == nil { // otherwise the first use of the certificate says so
 		id.describe(c.Leaf)
@@ -115,17 +118,17 @@ func (f Folder) saveIdentity(id Identity) error {
 	if err != nil {
 		return fmt.Errorf("write identity: %w", err)
 	}
-	return f.replaceFile(identityFile, append(text, '\n'))
+	return f.replaceFile(IdentityFile, append(text, '\n'))
 }
 
 // replaceFile replaces a file atomically and durably.
 func (f Folder) replaceFile(name string, text []byte) error {
-	return atomicfile.Write(f.path(name), text, 0o600)
+	return atomicfile.Write(f.Path(name), text, 0o600)
 }
 
 // remove removes a file, if it exists.
 func (f Folder) remove(name string) error {
-	if err := os.Remove(f.path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(f.Path(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove file of the data folder: %w", err)
 	}
 	return nil
@@ -134,10 +137,10 @@ func (f Folder) remove(name string) error {
 // ErrRunning says that another supervisor has locked the folder.
 var ErrRunning = errors.New("another svc-runner runs with this data folder")
 
-// lock locks the folder until the lock is released or the process ends. Its error wraps [ErrRunning]
+// Lock locks the folder until the lock is released or the process ends. Its error wraps [ErrRunning]
 // if another supervisor holds the lock.
-func (f Folder) lock() (*filelock.Lock, error) {
-	l, err := filelock.Try(f.path(lockFile))
+func (f Folder) Lock() (*filelock.Lock, error) {
+	l, err := filelock.Try(f.Path(lockFile))
 	if _, ok := errors.AsType[*filelock.HeldError](err); ok {
 		err = ErrRunning
 	}
@@ -158,7 +161,7 @@ func (f Folder) Uninstall(ctx context.Context, force bool) (revokeErr, err error
 	if _, err := os.Stat(string(f)); errors.Is(err, os.ErrNotExist) {
 		return ErrNotEnrolled, nil
 	}
-	lock, err := f.lock()
+	lock, err := f.Lock()
 	if err != nil {
 		return nil, err
 	}
@@ -169,10 +172,10 @@ func (f Folder) Uninstall(ctx context.Context, force bool) (revokeErr, err error
 	}
 	for _, e := range entries {
 		if !isOurs(e.Name()) {
-			return nil, fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.path(e.Name()))
+			return nil, fmt.Errorf("uninstall: %s does not belong to svc-runner, so nothing was removed", f.Path(e.Name()))
 		}
 	}
-	if unsent, _ := os.ReadDir(f.path(spoolFolder)); len(unsent) > 0 && !force { // it may never have been made
+	if unsent, _ := os.ReadDir(f.Path(SpoolFolder)); len(unsent) > 0 && !force { // it may never have been made
 		var names []string
 		for _, e := range unsent {
 			names = append(names, e.Name())
@@ -197,14 +200,14 @@ func (f Folder) deregister(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := openFarmClient(f, id)
+	l, err := OpenClient(f, id)
 	if err != nil {
 		return err
 	}
-	defer l.close()
-	err = l.callJSON(ctx, "DELETE", registrationsPath+"/self", nil, nil)
+	defer l.Close()
+	err = l.CallJSON(ctx, "DELETE", RegistrationsPath+"/self", nil, nil)
 	var r *Refusal
-	if errors.As(err, &r) && r.final() {
+	if errors.As(err, &r) && r.Final() {
 		return nil
 	}
 	return err
@@ -212,10 +215,10 @@ func (f Folder) deregister(ctx context.Context) error {
 
 func isOurs(name string) bool {
 	switch name {
-	case identityFile, credentialsFile, renewedFile, pendingFile, authorityFile, spoolFolder, workFolder, socketFile, lockFile,
-		identityFile + oldSuffix, credentialsFile + oldSuffix,
-		identityFile + atomicfile.TempSuffix, credentialsFile + atomicfile.TempSuffix, renewedFile + atomicfile.TempSuffix,
-		pendingFile + atomicfile.TempSuffix, authorityFile + atomicfile.TempSuffix:
+	case IdentityFile, CredentialsFile, RenewedFile, PendingFile, AuthorityFile, SpoolFolder, WorkFolder, SocketFile, lockFile,
+		IdentityFile + oldSuffix, CredentialsFile + oldSuffix,
+		IdentityFile + atomicfile.TempSuffix, CredentialsFile + atomicfile.TempSuffix, RenewedFile + atomicfile.TempSuffix,
+		PendingFile + atomicfile.TempSuffix, AuthorityFile + atomicfile.TempSuffix:
 		return true
 	}
 	return false

@@ -1,4 +1,4 @@
-package runner
+package identity
 
 import (
 	"context"
@@ -65,7 +65,7 @@ func decodeKey(text []byte) (crypto.Signer, error) {
 // pendingKey returns the key of an enrollment in progress, or a new one. A repeated request with the
 // same token and key gets the same answer.
 func (f Folder) pendingKey() (crypto.Signer, error) {
-	if text, err := os.ReadFile(f.path(pendingFile)); err == nil {
+	if text, err := os.ReadFile(f.Path(PendingFile)); err == nil {
 		if key, err := decodeKey(text); err == nil {
 			return key, nil
 		}
@@ -78,11 +78,11 @@ func (f Folder) pendingKey() (crypto.Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key, f.replaceFile(pendingFile, text)
+	return key, f.replaceFile(PendingFile, text)
 }
 
 // saveCredentials writes key and certificate into one file, so that they always match. The file is
-// credentialsFile, or renewedFile for credentials that are not used yet.
+// CredentialsFile, or RenewedFile for credentials that are not used yet.
 func (f Folder) saveCredentials(name string, key crypto.Signer, certificate string) (*tls.Certificate, error) {
 	text, err := encodeKey(key)
 	if err != nil {
@@ -96,11 +96,12 @@ func (f Folder) saveCredentials(name string, key crypto.Signer, certificate stri
 	return c, f.replaceFile(name, text)
 }
 
-func (f Folder) credentials() (*tls.Certificate, error) { return f.readCredentials(credentialsFile) }
+// Credentials reads the key and the certificate that are in use.
+func (f Folder) Credentials() (*tls.Certificate, error) { return f.ReadCredentials(CredentialsFile) }
 
-// keepCertificate keeps the certificate from being replaced until the lock is released. A process other
+// KeepCertificate keeps the certificate from being replaced until the lock is released. A process other
 // than the supervisor holds it from before it reads the credentials until the end of its request.
-func (f Folder) keepCertificate() (*filelock.Lock, error) {
+func (f Folder) KeepCertificate() (*filelock.Lock, error) {
 	lock, err := filelock.Share(string(f))
 	if err != nil {
 		return nil, fmt.Errorf("keep credentials: %w", err)
@@ -108,9 +109,9 @@ func (f Folder) keepCertificate() (*filelock.Lock, error) {
 	return lock, nil
 }
 
-// readCredentials reads credentials. Its error is [ErrNotEnrolled] if there is no such file.
-func (f Folder) readCredentials(name string) (*tls.Certificate, error) {
-	text, err := os.ReadFile(f.path(name))
+// ReadCredentials reads credentials. Its error is [ErrNotEnrolled] if there is no such file.
+func (f Folder) ReadCredentials(name string) (*tls.Certificate, error) {
+	text, err := os.ReadFile(f.Path(name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, ErrNotEnrolled
 	}
@@ -133,12 +134,14 @@ func (f Folder) adoptRenewed(ctx context.Context) error {
 		if _, held := errors.AsType[*filelock.HeldError](err); !held {
 			return fmt.Errorf("replace credentials: %w", err)
 		}
-		if err := waitFor(ctx, adoptPause); err != nil {
-			return fmt.Errorf("replace credentials, which another process uses: %w", err)
+		select {
+		case <-time.After(adoptPause):
+		case <-ctx.Done():
+			return fmt.Errorf("replace credentials, which another process uses: %w", ctx.Err())
 		}
 	}
 	defer lock.Unlock()
-	if err := os.Rename(f.path(renewedFile), f.path(credentialsFile)); err != nil {
+	if err := os.Rename(f.Path(RenewedFile), f.Path(CredentialsFile)); err != nil {
 		return fmt.Errorf("replace credentials: %w", err)
 	}
 	return atomicfile.SyncDir(string(f))
@@ -175,9 +178,9 @@ func readAuthority(path string) (*x509.CertPool, []byte, error) {
 // authority returns the authorities that may issue the farm's server certificate, nil for the
 // machine's.
 func (f Folder) authority() (*x509.CertPool, error) {
-	if _, err := os.Stat(f.path(authorityFile)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(f.Path(AuthorityFile)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	pool, _, err := readAuthority(f.path(authorityFile))
+	pool, _, err := readAuthority(f.Path(AuthorityFile))
 	return pool, err
 }
