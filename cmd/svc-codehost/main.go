@@ -91,7 +91,7 @@ func (c *Config) tokens() (list []codehost.Token) {
 }
 
 func newHandler(ctx context.Context, cfg Config, log *slog.Logger) (http.Handler, error) {
-	list, err := people(cfg.People)
+	list, err := readPeople(cfg.People)
 	if err != nil {
 		return nil, err
 	}

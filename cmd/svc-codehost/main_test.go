@@ -164,7 +164,7 @@ func TestPeopleFromFile(t *testing.T) {
 	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
 
 	write(`[{"id":7,"login":"zoe","name":"Zoe","emails":[{"email":"zoe@acme.example","primary":true,"verified":true,"public":true}]}]`)
-	list, err := people(file)
+	list, err := readPeople(file)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, int64(7), list[0].ID)
@@ -173,7 +173,7 @@ func TestPeopleFromFile(t *testing.T) {
 
 	for _, text := range []string{``, `{}`, `[{"mail":"zoe@acme.example"}]`} {
 		write(text)
-		_, err := people(file)
+		_, err := readPeople(file)
 		require.ErrorContains(t, err, "SVC_CODEHOST_PEOPLE: read "+file)
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"svc/dev/codehost"
+	"svc/dev/codehost/people"
 	"svc/dev/seed"
 )
 
-// people reads people from a file. Without a file it returns the people of the demonstration.
-func people(file string) ([]codehost.Person, error) {
+// readPeople reads people from a file. Without a file it returns the people of the demonstration.
+func readPeople(file string) ([]people.Person, error) {
 	if file == "" {
 		return demonstrationPeople(), nil
 	}
@@ -20,7 +21,7 @@ func people(file string) ([]codehost.Person, error) {
 		return nil, fmt.Errorf("SVC_CODEHOST_PEOPLE: %w", err)
 	}
 	defer f.Close()
-	var list []codehost.Person
+	var list []people.Person
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
 	if err := d.Decode(&list); err != nil {
@@ -29,12 +30,12 @@ func people(file string) ([]codehost.Person, error) {
 	return list, nil
 }
 
-func demonstrationPeople() []codehost.Person {
-	var list []codehost.Person
+func demonstrationPeople() []people.Person {
+	var list []people.Person
 	for i, p := range seed.People() {
-		list = append(list, codehost.Person{
+		list = append(list, people.Person{
 			ID: int64(i + 1), Name: p.Name, Role: string(p.Role),
-			Emails: []codehost.Email{{Address: p.Email, Primary: true, Verified: true}},
+			Emails: []people.Email{{Address: p.Email, Primary: true, Verified: true}},
 		})
 	}
 	return list
@@ -48,7 +49,7 @@ func repositories() (list []codehost.Repository) {
 		in := codehost.Repository{Name: r.Name, Files: r.Files, Author: r.Author, At: r.At, Message: r.Message}
 		for _, p := range demonstrationPeople() {
 			if strings.HasSuffix(p.Emails[0].Address, "@"+owner+".example") {
-				in.Writers = append(in.Writers, codehost.Login(p))
+				in.Writers = append(in.Writers, people.Login(p))
 			}
 		}
 		for _, i := range seed.Issues() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"svc/config"
+	"svc/dev/codehost/people"
 )
 
 // A Token is a token that is configured, of an account that nobody signs in as.
@@ -34,13 +35,13 @@ type access struct {
 // tokens are the configured tokens by their hashes.
 type tokens map[[sha256.Size]byte]access
 
-func newTokens(list []Token, people *directory) (tokens, error) {
+func newTokens(list []Token, known *people.Directory) (tokens, error) {
 	t := tokens{}
 	for _, one := range list {
-		_, person := people.byLogin(one.Login)
+		_, person := known.ByLogin(one.Login)
 		key := sha256.Sum256([]byte(one.Token.Reveal()))
 		switch {
-		case len(one.Login) > 39 || !login.MatchString(one.Login) || person:
+		case !people.IsLogin(one.Login) || person:
 			return nil, fmt.Errorf("token of %q: want a login that is nobody's", one.Login)
 		case len(one.Token.Reveal()) < 16 || t[key].known:
 			return nil, fmt.Errorf("token of %s: want one of its own with 16 characters or more", one.Login)
@@ -116,7 +117,7 @@ func (h *host) permission(r *repository, login string) string {
 		return "write"
 	}
 	best := "none"
-	if _, person := h.people.byLogin(login); person && !r.Private {
+	if _, person := h.people.ByLogin(login); person && !r.Private {
 		best = "read"
 	}
 	for _, a := range h.tokens {
@@ -132,9 +133,9 @@ func (h *host) permission(r *repository, login string) string {
 }
 
 // account returns the person with a login; of other logins it invents one.
-func (h *host) account(login string) Person {
-	if p, ok := h.people.byLogin(login); ok {
+func (h *host) account(login string) people.Person {
+	if p, ok := h.people.ByLogin(login); ok {
 		return p
 	}
-	return Person{ID: idFor(login), Login: login}
+	return people.Person{ID: people.IDFor(login), Login: login}
 }

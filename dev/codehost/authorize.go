@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/people"
 	"svc/fault"
 )
 
@@ -117,16 +118,16 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		Name: strings.TrimSpace(r.PostForm.Get("name")), Email: strings.TrimSpace(r.PostForm.Get("email")),
 		Verified: r.PostForm.Has("verified"),
 	}
-	var p Person
+	var p people.Person
 	var err error
 	switch {
 	case r.PostForm.Has("deny"):
 		q.refuse(w, r, errDenied)
 		return
 	case r.PostForm.Has("new"):
-		p, err = h.people.add(form.Name, form.Email, form.Verified)
+		p, err = h.people.Add(form.Name, form.Email, form.Verified)
 	default:
-		p, ok = h.people.byLogin(r.PostForm.Get("login"))
+		p, ok = h.people.ByLogin(r.PostForm.Get("login"))
 		if !ok {
 			err, form.Verified = fault.Field("login", "This person is not here any more."), true
 		}

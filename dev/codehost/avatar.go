@@ -7,17 +7,19 @@ import (
 	"net/http"
 	"strings"
 	"unicode"
+
+	"svc/dev/codehost/people"
 )
 
 // avatar draws a person's initials. For a login that no longer exists it draws the first letter,
 // because applications keep the URL of a picture.
 func (h *host) avatar(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("login")
-	if len(name) > 39 || !login.MatchString(name) {
+	if !people.IsLogin(name) {
 		refuse(w, http.StatusNotFound, "Not Found")
 		return
 	}
-	p, _ := h.people.byLogin(name)
+	p, _ := h.people.ByLogin(name)
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin") // other sites embed it

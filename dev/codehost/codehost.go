@@ -36,7 +36,9 @@ import (
 
 	"svc/config"
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/people"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -46,7 +48,7 @@ import (
 // Config configures a host.
 type Config struct {
 	Clients []Client
-	People  []Person         // offered by the authorization page, in this order
+	People  []people.Person  // offered by the authorization page, in this order
 	Dir     string           // folder of the repositories; without one there are none
 	Repos   []Repository     // imported if Dir lacks them
 	Tokens  []Token          // besides those of people who have signed in
@@ -83,7 +85,7 @@ const (
 
 type host struct {
 	clients map[string]*client
-	people  *directory
+	people  *people.Directory
 	grants  *grants
 	limit   *limit.Limit
 	log     *slog.Logger
@@ -93,7 +95,7 @@ type host struct {
 	repositories repositories
 	backend      *bare.Backend
 	tokens       tokens
-	counts       *counts
+	counts       *counts.Counts
 	faults       *faults.Rules // nil if they are off
 	hours        hours
 }
@@ -108,18 +110,18 @@ type client struct {
 
 // New returns the host. It returns an error for inconsistent clients, people, tokens or repositories.
 func New(ctx context.Context, cfg Config) (http.Handler, error) {
-	people, err := newDirectory(cfg.People)
+	known, err := people.NewDirectory(cfg.People)
 	if err != nil {
 		return nil, err
 	}
 	h := &host{
-		clients: map[string]*client{}, people: people, grants: newGrants(cfg.Now), counts: newCounts(),
+		clients: map[string]*client{}, people: known, grants: newGrants(cfg.Now), counts: counts.New(),
 		limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
 	}
 	if cfg.Faults {
 		h.faults = &faults.Rules{Refuse: refuse}
 	}
-	if h.tokens, err = newTokens(cfg.Tokens, people); err != nil {
+	if h.tokens, err = newTokens(cfg.Tokens, known); err != nil {
 		return nil, err
 	}
 	if err := h.addClients(cfg.Clients); err != nil {

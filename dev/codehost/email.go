@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"svc/dev/codehost/people"
 	"svc/http/reply"
 )
 
@@ -39,7 +40,7 @@ func (h *host) emails(w http.ResponseWriter, r *http.Request) {
 	reply.JSON(w, http.StatusOK, page)
 }
 
-func visibility(e Email) *string {
+func visibility(e people.Email) *string {
 	text := "private"
 	if e.Public {
 		text = "public"

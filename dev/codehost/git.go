@@ -32,7 +32,7 @@ func (h *host) git(path string) http.HandlerFunc {
 			return
 		}
 		a, ok := h.credentials(r)
-		h.counts.request(a.login)
+		h.counts.Request(a.login)
 		repo, known := h.repositories.find(r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git"))
 		switch {
 		case !ok:

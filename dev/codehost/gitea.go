@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/people"
 	"svc/http/reply"
 )
 
@@ -43,17 +44,17 @@ func isGiteaScope(s string) bool {
 
 // authenticateGitea is authenticate with Gitea's rules: all of needs must be granted, and write
 // includes read.
-func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
+func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs ...string) (people.Person, bool) {
 	g, ok := h.bearer(w, r)
 	if !ok {
-		return Person{}, false
+		return people.Person{}, false
 	}
 	has := giteaScopes(g.requestedScopes)
 	for _, need := range needs {
 		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
 			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
 			refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
-			return Person{}, false
+			return people.Person{}, false
 		}
 	}
 	return g.person, true
@@ -73,7 +74,7 @@ type giteaUser struct {
 func (h *host) giteaUser(w http.ResponseWriter, r *http.Request) {
 	if p, ok := h.authenticateGitea(w, r, "read:user"); ok {
 		reply.JSON(w, http.StatusOK, giteaUser{
-			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.primary().Address,
+			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.Primary().Address,
 			AvatarURL: base(r) + "/avatars/" + p.Login, HTMLURL: base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
 		})
 	}

@@ -105,7 +105,7 @@ func (e *apiError) body() object {
 func (v *visit) handle(n need, next handler) (int, any, error) {
 	a, ok := v.h.credentials(v.Request)
 	v.who = a
-	v.h.counts.request(a.login)
+	v.h.counts.Request(a.login)
 	v.h.hours.count(v.head, a.login, v.h.now())
 	switch {
 	case !ok:

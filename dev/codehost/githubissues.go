@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"svc/dev/codehost/counts"
+	"svc/dev/codehost/people"
+	"svc/dev/codehost/record"
 )
 
 // Limits of what is written.
@@ -27,7 +31,7 @@ func (v *visit) association(login string) string {
 }
 
 // issue returns an issue or a pull request as the list of issues has it.
-func (v *visit) issue(i *issue) object {
+func (v *visit) issue(i *record.Issue) object {
 	in, page := v.in("/issues/%d", i.Number), v.web("/issues/%d", i.Number)
 	if i.Pull != nil {
 		page = v.web("/pull/%d", i.Number)
@@ -37,7 +41,7 @@ func (v *visit) issue(i *issue) object {
 		reactions[name] = 0
 	}
 	out := object{
-		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.state(),
+		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.State(),
 		"state_reason": textOrNull(i.Reason), "user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{},
 		"milestone": nil, "locked": false, "active_lock_reason": nil, "comments": len(i.Comments),
 		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt),
@@ -60,7 +64,7 @@ func (v *visit) issue(i *issue) object {
 func (v *visit) labels(names []string) []object {
 	list := []object{}
 	for _, name := range names {
-		id := idFor(v.repo.Name + " " + name)
+		id := people.IDFor(v.repo.Name + " " + name)
 		list = append(list, object{
 			"id": id, "node_id": nodeID("Label", id), "url": v.in("/labels/%s", escaped(name)), "name": name, "color": "ededed",
 			"default": false, "description": nil,
@@ -76,9 +80,9 @@ func listIssues(v *visit) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	var list []*issue
+	var list []*record.Issue
 	for _, i := range slices.Backward(v.repo.Issues) {
-		if ofState(i, query.Get("state")) && i.hasLabels(query.Get("labels")) && !i.UpdatedAt.Before(since) &&
+		if ofState(i, query.Get("state")) && i.HasLabels(query.Get("labels")) && !i.UpdatedAt.Before(since) &&
 			(query.Get("creator") == "" || query.Get("creator") == i.Author) {
 			list = append(list, i)
 		}
@@ -92,7 +96,7 @@ func listIssues(v *visit) (int, any, error) {
 }
 
 // ofState reports whether i has a state: open, closed or all, by default open.
-func ofState(i *issue, state string) bool {
+func ofState(i *record.Issue, state string) bool {
 	switch state {
 	case "all":
 		return true
@@ -102,25 +106,16 @@ func ofState(i *issue, state string) bool {
 	return !i.Closed
 }
 
-func (i *issue) hasLabels(text string) bool {
-	for name := range strings.SplitSeq(text, ",") {
-		if name != "" && !slices.Contains(i.Labels, name) {
-			return false
-		}
-	}
-	return true
-}
-
 // order sorts a list that is in the order of creation, the newest first.
-func order(list []*issue, by, direction string) {
-	of := func(i *issue) time.Time { return i.CreatedAt }
+func order(list []*record.Issue, by, direction string) {
+	of := func(i *record.Issue) time.Time { return i.CreatedAt }
 	switch by {
 	case "updated":
-		of = func(i *issue) time.Time { return i.UpdatedAt }
+		of = func(i *record.Issue) time.Time { return i.UpdatedAt }
 	case "comments":
-		of = func(i *issue) time.Time { return time.Unix(int64(len(i.Comments)), 0) }
+		of = func(i *record.Issue) time.Time { return time.Unix(int64(len(i.Comments)), 0) }
 	}
-	slices.SortStableFunc(list, func(a, b *issue) int { return of(b).Compare(of(a)) })
+	slices.SortStableFunc(list, func(a, b *record.Issue) int { return of(b).Compare(of(a)) })
 	if direction == "asc" {
 		slices.Reverse(list)
 	}
@@ -150,8 +145,8 @@ func createIssue(v *visit) (int, any, error) {
 	if err := checkText("Issue", in.Title, in.Body); err != nil {
 		return 0, nil, err
 	}
-	i := v.repo.addIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
-	v.h.counts.add(v.repo.Name, func(c *effects) { c.Issues++ })
+	i := v.repo.AddIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
+	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
 	v.head.Set("Location", v.in("/issues/%d", i.Number))
 	return http.StatusCreated, v.issue(i), v.repo.save()
 }
@@ -170,12 +165,12 @@ func labelNames(list []any) (names []string) {
 }
 
 // findIssue returns the issue in the path.
-func (v *visit) findIssue() (*issue, error) {
+func (v *visit) findIssue() (*record.Issue, error) {
 	n, err := v.number()
 	if err != nil {
 		return nil, err
 	}
-	if i := v.repo.issue(n); i != nil {
+	if i := v.repo.Issue(n); i != nil {
 		return i, nil
 	}
 	return nil, errNotFound
@@ -197,7 +192,7 @@ type edit struct {
 }
 
 // apply changes i. What belongs to pull requests alone has been done.
-func (e edit) apply(v *visit, i *issue) error {
+func (e edit) apply(v *visit, i *record.Issue) error {
 	title, body, now := i.Title, i.Body, v.h.now()
 	if e.Title != nil {
 		title = *e.Title
@@ -216,18 +211,18 @@ func (e edit) apply(v *visit, i *issue) error {
 		i.Labels = append([]string{}, labelNames(*e.Labels)...)
 	}
 	switch {
-	case e.State == nil || *e.State == i.state():
+	case e.State == nil || *e.State == i.State():
 	case *e.State == "open":
-		i.reopen(now)
+		i.Reopen(now)
 	case i.Pull != nil:
-		i.close(v.who.login, "", now)
-		v.h.counts.add(v.repo.Name, func(c *effects) { c.PullsClosed++ })
+		i.Close(v.who.login, "", now)
+		v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.PullsClosed++ })
 	default:
 		reason := "completed"
 		if e.StateReason != nil && *e.StateReason == "not_planned" {
 			reason = *e.StateReason
 		}
-		i.close(v.who.login, reason, now)
+		i.Close(v.who.login, reason, now)
 	}
 	return v.repo.save()
 }
@@ -252,7 +247,7 @@ func patchIssue(v *visit) (int, any, error) {
 	return http.StatusOK, v.issue(i), nil
 }
 
-func (v *visit) comment(i *issue, c *comment) object {
+func (v *visit) comment(i *record.Issue, c *record.Comment) object {
 	in, page := v.in("/issues/comments/%d", c.ID), v.web("/issues/%d#issuecomment-%d", i.Number, c.ID)
 	if i.Pull != nil {
 		page = v.web("/pull/%d#issuecomment-%d", i.Number, c.ID)
@@ -284,7 +279,7 @@ func listComments(v *visit) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	list := slices.DeleteFunc(slices.Clone(i.Comments), func(c *comment) bool { return c.UpdatedAt.Before(since) })
+	list := slices.DeleteFunc(slices.Clone(i.Comments), func(c *record.Comment) bool { return c.UpdatedAt.Before(since) })
 	out := []object{}
 	for _, c := range paged(v, list) {
 		out = append(out, v.comment(i, c))
@@ -316,19 +311,19 @@ func createComment(v *visit) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	c := v.repo.addComment(i, v.who.login, text, v.h.now())
-	v.h.counts.add(v.repo.Name, func(c *effects) { c.Comments++ })
+	c := v.repo.AddComment(i, v.who.login, text, v.h.now())
+	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Comments++ })
 	v.head.Set("Location", v.in("/issues/comments/%d", c.ID))
 	return http.StatusCreated, v.comment(i, c), v.repo.save()
 }
 
 // findComment returns the comment in the path with its issue.
-func (v *visit) findComment() (*issue, *comment, error) {
+func (v *visit) findComment() (*record.Issue, *record.Comment, error) {
 	id, err := strconv.ParseInt(v.PathValue("comment"), 10, 64)
 	if err != nil {
 		return nil, nil, errNotFound
 	}
-	if i, c := v.repo.comment(id); c != nil {
+	if i, c := v.repo.Comment(id); c != nil {
 		return i, c, nil
 	}
 	return nil, nil, errNotFound
@@ -356,6 +351,6 @@ func patchComment(v *visit) (int, any, error) {
 		return 0, nil, err
 	}
 	c.Body, c.UpdatedAt, i.UpdatedAt = text, v.h.now(), v.h.now()
-	v.h.counts.add(v.repo.Name, func(c *effects) { c.CommentsEdited++ })
+	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.CommentsEdited++ })
 	return http.StatusOK, v.comment(i, c), v.repo.save()
 }

@@ -10,10 +10,11 @@ import (
 
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/record"
 )
 
 // pullSummary returns a pull request as lists have it.
-func (v *visit) pullSummary(i *issue) object {
+func (v *visit) pullSummary(i *record.Issue) object {
 	p, in, page := i.Pull, v.in("/pulls/%d", i.Number), v.web("/pull/%d", i.Number)
 	about := v.in("/issues/%d", i.Number)
 	head := p.Head
@@ -27,7 +28,7 @@ func (v *visit) pullSummary(i *issue) object {
 	link := func(to string) object { return object{"href": to} }
 	statuses := v.in("/statuses/%s", head)
 	return object{
-		"id": p.ID, "node_id": nodeID("PullRequest", p.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.state(),
+		"id": p.ID, "node_id": nodeID("PullRequest", p.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.State(),
 		"user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{}, "milestone": nil,
 		"requested_reviewers": []object{}, "requested_teams": []object{}, "draft": p.Draft, "locked": false, "active_lock_reason": nil,
 		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt),
@@ -45,7 +46,7 @@ func (v *visit) pullSummary(i *issue) object {
 }
 
 // pullRequest returns a pull request with what has to be computed.
-func (v *visit) pullRequest(i *issue) (object, error) {
+func (v *visit) pullRequest(i *record.Issue) (object, error) {
 	out, p := v.pullSummary(i), i.Pull
 	commits, changes, err := v.work(p)
 	if err != nil {
@@ -73,14 +74,14 @@ func (v *visit) pullRequest(i *issue) (object, error) {
 }
 
 // work returns the commits and the changes of a pull request, from where it left its base.
-func (v *visit) work(p *pull) ([]bare.Commit, []bare.Change, error) {
+func (v *visit) work(p *record.Pull) ([]bare.Commit, []bare.Change, error) {
 	return v.h.work(v.Context(), v.repo, p)
 }
 
 func listPulls(v *visit) (int, any, error) {
 	query := v.URL.Query()
 	owner, _, _ := strings.Cut(v.repo.Name, "/")
-	var list []*issue
+	var list []*record.Issue
 	for _, i := range slices.Backward(v.repo.Issues) {
 		if i.Pull != nil && ofState(i, query.Get("state")) &&
 			(query.Get("base") == "" || query.Get("base") == i.Pull.Into) &&
@@ -129,12 +130,12 @@ func lines(changes []bare.Change) (added, removed int) {
 }
 
 // findPull returns the pull request in the path.
-func (v *visit) findPull() (*issue, error) {
+func (v *visit) findPull() (*record.Issue, error) {
 	n, err := v.number()
 	if err != nil {
 		return nil, err
 	}
-	if i := v.repo.pull(n); i != nil {
+	if i := v.repo.Pull(n); i != nil {
 		return i, nil
 	}
 	return nil, errNotFound
@@ -150,7 +151,7 @@ func getPull(v *visit) (int, any, error) {
 }
 
 // mayReopen checks whether a pull request may get a state.
-func (v *visit) mayReopen(i *issue, state *string) error {
+func (v *visit) mayReopen(i *record.Issue, state *string) error {
 	if state == nil || *state != "open" || !i.Closed {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/people"
 )
 
 // nodeID is an id of GitHub's other interface.
@@ -124,9 +125,9 @@ func createRepository(v *visit) (int, any, error) {
 		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
-	made.ID = idFor(name + stamp(v.h.now())) // another one than a repository had that was called so
+	made.ID = people.IDFor(name + stamp(v.h.now())) // another one than a repository had that was called so
 	made.Description = in.Description
-	r := &repository{file: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), record: made}
+	r := &repository{file: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), Record: made}
 	var err error
 	if r.bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.file, ".json")+".git", mainBranch); err != nil {
 		return 0, nil, err

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"svc/dev/codehost/counts"
+	"svc/dev/codehost/record"
 )
 
 // resolve returns the commit that a path names.
@@ -15,7 +18,7 @@ func (v *visit) resolve(ref string) (string, error) {
 }
 
 // status returns a status as lists have it.
-func (v *visit) status(s *status) object {
+func (v *visit) status(s *record.Status) object {
 	return object{
 		"id": s.ID, "node_id": nodeID("StatusContext", s.ID), "url": v.in("/statuses/%s", s.Commit), "state": s.State, "context": s.Context,
 		"description": textOrNull(s.Description), "target_url": textOrNull(s.TargetURL), "avatar_url": base(v.Request) + "/avatars/" + s.Author,
@@ -57,12 +60,12 @@ func createStatus(v *visit) (int, any, error) {
 	case len(in.Description) > 140:
 		return 0, nil, invalid("Status", "description", "custom", "description is too long (maximum is 140 characters)")
 	}
-	s := &status{
-		ID: v.repo.nextID(), Commit: id, State: in.State, Context: cmp.Or(in.Context, "default"), Description: in.Description,
+	s := &record.Status{
+		ID: v.repo.NextID(), Commit: id, State: in.State, Context: cmp.Or(in.Context, "default"), Description: in.Description,
 		TargetURL: in.TargetURL, Author: v.who.login, CreatedAt: v.h.now(),
 	}
 	v.repo.Statuses = append(v.repo.Statuses, s)
-	v.h.counts.add(v.repo.Name, func(c *effects) { c.Statuses++ })
+	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Statuses++ })
 	out := v.status(s)
 	out["creator"] = v.user(s.Author)
 	return http.StatusCreated, out, v.repo.save()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"svc/dev/codehost/people"
 	"svc/lru"
 )
 
@@ -23,7 +24,7 @@ const (
 // A grant is what a person granted an application.
 type grant struct {
 	client          string
-	person          Person
+	person          people.Person
 	requestedScopes string   // scopes as the application wrote them
 	scopes          []string // scopes as GitHub interprets them
 }

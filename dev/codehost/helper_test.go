@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/dev/codehost/people"
 	"svc/test/leak"
 )
 
@@ -31,14 +32,14 @@ const (
 )
 
 var (
-	ada = Person{ID: 1, Login: "ada", Name: "Ada Lind", Emails: []Email{
+	ada = people.Person{ID: 1, Login: "ada", Name: "Ada Lind", Emails: []people.Email{
 		{Address: "ada@home.example", Verified: true},
 		{Address: "ada@acme.example", Primary: true, Verified: true},
 		{Address: "boss@acme.example"},
 	}}
-	eve = Person{ID: 2, Login: "eve", Emails: []Email{{Address: "ada@acme.example", Primary: true}}}
-	pat = Person{ID: 3, Login: "pat", Name: "Pat Public",
-		Emails: []Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
+	eve = people.Person{ID: 2, Login: "eve", Emails: []people.Email{{Address: "ada@acme.example", Primary: true}}}
+	pat = people.Person{ID: 3, Login: "pat", Name: "Pat Public",
+		Emails: []people.Email{{Address: "pat@open.example", Primary: true, Verified: true, Public: true}}}
 )
 
 // A site is a host under test with a browser and an application that use it.
@@ -58,7 +59,7 @@ func start(t *testing.T, changes ...func(*Config)) *site {
 			{ID: clientID, Name: "Workspace", Secret: clientSecret, Callback: callback},
 			{ID: "other", Secret: "another secret", Callback: "https://other.example/in"},
 		},
-		People: []Person{ada, eve, pat},
+		People: []people.Person{ada, eve, pat},
 		Now:    func() time.Time { return begin.Add(time.Duration(s.later.Load())) },
 		Log:    slog.New(slog.NewTextHandler(s, nil)),
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/counts"
+	"svc/dev/codehost/record"
 )
 
 // placeholder shows a page for issues and pull requests that the host does not have. The runs of the
@@ -33,9 +35,9 @@ func (v *view) list(tab string, pulls bool) error {
 	if state != "closed" {
 		state = "open"
 	}
-	var list []*issue
+	var list []*record.Issue
 	for _, i := range slices.Backward(v.repo.Issues) {
-		if (i.Pull != nil) == pulls && i.state() == state {
+		if (i.Pull != nil) == pulls && i.State() == state {
 			list = append(list, i)
 		}
 	}
@@ -43,20 +45,20 @@ func (v *view) list(tab string, pulls bool) error {
 	return v.show("list", struct {
 		layout
 		State string
-		List  []*issue
+		List  []*record.Issue
 	}{v.layout(title, tab), state, list})
 }
 
 // An issueView is the page of an issue, or of a pull request if Pull is set.
 type issueView struct {
 	layout
-	Issue *issue
+	Issue *record.Issue
 	State string
 
-	Pull      *pull
+	Pull      *record.Pull
 	Commits   []bare.Commit
 	Files     []changedFile
-	Statuses  []*status
+	Statuses  []*record.Status
 	Combined  string
 	Conflict  bool
 	MergeWith []string
@@ -70,16 +72,16 @@ func issuePage(v *view) error {
 	case i.Pull != nil:
 		return v.seeOther("/pull/" + strconv.Itoa(i.Number))
 	}
-	return v.show("issue", issueView{layout: v.layout("#"+strconv.Itoa(i.Number)+" "+i.Title, "issues"), Issue: i, State: i.state()})
+	return v.show("issue", issueView{layout: v.layout("#"+strconv.Itoa(i.Number)+" "+i.Title, "issues"), Issue: i, State: i.State()})
 }
 
 // issue returns the issue or pull request in the path, or nil.
-func (v *view) issue() *issue {
+func (v *view) issue() *record.Issue {
 	n, err := strconv.Atoi(v.PathValue("number"))
 	if err != nil {
 		return nil
 	}
-	return v.repo.issue(n)
+	return v.repo.Issue(n)
 }
 
 func pullPage(v *view) error {
@@ -88,10 +90,10 @@ func pullPage(v *view) error {
 		return errNotFound
 	}
 	page := issueView{
-		layout: v.layout("#"+strconv.Itoa(i.Number)+" "+i.Title, "pulls"), Issue: i, State: i.state(), Pull: i.Pull,
-		Statuses: v.repo.statusesOf(i.Pull.Head), MergeWith: v.repo.Methods,
+		layout: v.layout("#"+strconv.Itoa(i.Number)+" "+i.Title, "pulls"), Issue: i, State: i.State(), Pull: i.Pull,
+		Statuses: v.repo.StatusesOf(i.Pull.Head), MergeWith: v.repo.Methods,
 	}
-	page.Combined = combined(page.Statuses)
+	page.Combined = record.Combined(page.Statuses)
 	if i.Pull.MergedAt != nil {
 		page.State = "merged"
 	}
@@ -114,7 +116,7 @@ func (v *view) visitor() (string, error) {
 	if err := v.ParseForm(); err != nil {
 		return "", &apiError{status: http.StatusBadRequest, message: "That could not be read."}
 	}
-	p, ok := v.h.people.byLogin(v.PostForm.Get("as"))
+	p, ok := v.h.people.ByLogin(v.PostForm.Get("as"))
 	if !ok {
 		return "", &apiError{status: http.StatusUnprocessableEntity, message: "This person is not here any more."}
 	}
@@ -131,8 +133,8 @@ func newIssue(v *view) error {
 	if err := checkText("Issue", title, body); err != nil {
 		return err
 	}
-	i := v.repo.addIssue(by, title, body, nil, v.h.now())
-	v.h.counts.add(v.repo.Name, func(c *effects) { c.Issues++ })
+	i := v.repo.AddIssue(by, title, body, nil, v.h.now())
+	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
 	if err := v.repo.save(); err != nil {
 		return err
 	}
@@ -156,8 +158,8 @@ func act(v *view) error {
 		if len([]rune(text)) > maxText {
 			return invalid("IssueComment", "body", "custom", "The comment is too long.")
 		}
-		v.repo.addComment(i, by, text, v.h.now())
-		v.h.counts.add(v.repo.Name, func(c *effects) { c.Comments++ })
+		v.repo.AddComment(i, by, text, v.h.now())
+		v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Comments++ })
 	}
 	if err := v.change(i, by, v.PostForm.Get("action")); err != nil {
 		return err
@@ -173,7 +175,7 @@ func act(v *view) error {
 }
 
 // change merges, closes or reopens i.
-func (v *view) change(i *issue, by, action string) error {
+func (v *view) change(i *record.Issue, by, action string) error {
 	request := &visit{Request: v.Request, h: v.h, who: access{login: by, known: true}, repo: v.repo}
 	set := func(state string) error {
 		if i.Pull != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/people"
 	"svc/fault"
 )
 
@@ -65,7 +66,7 @@ func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q
 	if page.Asks == nil {
 		page.Asks = []string{"Read your public profile"}
 	}
-	for _, p := range h.people.all() {
+	for _, p := range h.people.All() {
 		page.People = append(page.People, newChoice(p, q.hint))
 	}
 	slices.SortStableFunc(page.People, func(a, b choice) int { return rank(a) - rank(b) })
@@ -74,12 +75,12 @@ func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q
 	render(w, status, "question", page)
 }
 
-func newChoice(p Person, hint string) choice {
-	email := p.primary()
+func newChoice(p people.Person, hint string) choice {
+	email := p.Primary()
 	return choice{
 		Login: p.Login, Name: cmp.Or(p.Name, p.Login), Address: email.Address, Role: p.Role, More: len(p.Emails) - 1,
 		Verified: email.Verified, Absent: email.Address == "",
-		Expected: hint != "" && (strings.EqualFold(hint, p.Login) || p.has(hint)),
+		Expected: hint != "" && (strings.EqualFold(hint, p.Login) || p.Has(hint)),
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/dev/codehost/people"
 )
 
 func TestPageShowsApplicationAndScopes(t *testing.T) {
@@ -38,7 +40,7 @@ func TestPageForbidsScripts(t *testing.T) {
 	evil := `"><script>alert(1)</script>`
 	s := start(t, func(c *Config) {
 		c.Clients[0].Name = evil
-		c.People = []Person{{Login: "evil", Name: evil}}
+		c.People = []people.Person{{Login: "evil", Name: evil}}
 	})
 	res := s.do(t, "GET", authorizeQuery(change{"state": evil, "login": evil, "more": evil}), "")
 	require.Equal(t, http.StatusOK, res.status)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/record"
 )
 
 // pageRoutes are the pages of repositories. Nobody is authenticated: forms name the person who acts.
@@ -102,7 +103,7 @@ func (v *view) layout(title, tab string) layout {
 			out.Issues++
 		}
 	}
-	for _, p := range v.h.people.all() {
+	for _, p := range v.h.people.All() {
 		out.People = append(out.People, newChoice(p, ""))
 	}
 	return out
@@ -283,9 +284,9 @@ func commitPage(v *view) error {
 	return v.show("commit", struct {
 		layout
 		Commit   bare.Commit
-		Statuses []*status
+		Statuses []*record.Status
 		Files    []changedFile
-	}{v.layout(c.Title(), "commits"), c, v.repo.statusesOf(id), newChangedFiles(changes)})
+	}{v.layout(c.Title(), "commits"), c, v.repo.StatusesOf(id), newChangedFiles(changes)})
 }
 
 // seeOther takes the browser to a page of the repository.

@@ -1,7 +1,6 @@
 package codehost
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -10,24 +9,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/dev/codehost/people"
 )
 
 func TestNewRejectsInconsistentConfig(t *testing.T) {
 	t.Parallel()
-	one := []Email{{Address: "a@acme.example"}}
+	one := []people.Email{{Address: "a@acme.example"}}
 	for name, c := range map[string]struct {
-		people  []Person
+		people  []people.Person
 		clients []Client
 		want    string
 	}{
-		"nobody":            {[]Person{{Name: "Nobody"}}, nil, "without login and address"},
-		"same login":        {[]Person{{ID: 1, Login: "a"}, {ID: 2, Login: "a"}}, nil, "another person has this login"},
-		"same id":           {[]Person{{ID: 1, Login: "a"}, {ID: 1, Login: "b"}}, nil, "the id 1"},
-		"made the same":     {[]Person{{Emails: one}, {Emails: one}}, nil, "another person"},
-		"a login of spaces": {[]Person{{Login: "a b"}}, nil, "want a login"},
-		"no address":        {[]Person{{Login: "a", Emails: []Email{{Address: "a"}}}}, nil, "no e-mail address"},
-		"a look-alike":      {[]Person{{Login: "a", Emails: []Email{{Address: "mİa@acme.example"}}}}, nil, "no e-mail address"},
-		"two primaries": {[]Person{{Login: "a", Emails: []Email{{Address: "a@a.example", Primary: true},
+		"nobody":            {[]people.Person{{Name: "Nobody"}}, nil, "without login and address"},
+		"same login":        {[]people.Person{{ID: 1, Login: "a"}, {ID: 2, Login: "a"}}, nil, "another person has this login"},
+		"same id":           {[]people.Person{{ID: 1, Login: "a"}, {ID: 1, Login: "b"}}, nil, "the id 1"},
+		"made the same":     {[]people.Person{{Emails: one}, {Emails: one}}, nil, "another person"},
+		"a login of spaces": {[]people.Person{{Login: "a b"}}, nil, "want a login"},
+		"no address":        {[]people.Person{{Login: "a", Emails: []people.Email{{Address: "a"}}}}, nil, "no e-mail address"},
+		"a look-alike":      {[]people.Person{{Login: "a", Emails: []people.Email{{Address: "mİa@acme.example"}}}}, nil, "no e-mail address"},
+		"two primaries": {[]people.Person{{Login: "a", Emails: []people.Email{{Address: "a@a.example", Primary: true},
 			{Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
 		"no callback": {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
 		"no secret":   {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
@@ -39,21 +40,6 @@ func TestNewRejectsInconsistentConfig(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-}
-
-func TestDerivedFieldsAreStable(t *testing.T) {
-	t.Parallel()
-	p, err := completePerson(Person{Emails: []Email{{Address: "Ada.L+x@acme.example"}}})
-	require.NoError(t, err)
-	require.Equal(t, "ada-l-x", p.Login)
-	again, err := completePerson(Person{Name: "Other", Emails: []Email{{Address: "ada.l+x@acme.example", Verified: true}}})
-	require.NoError(t, err)
-	require.Equal(t, p.ID, again.ID)
-	require.Greater(t, p.ID, int64(1)<<32)
-	require.Less(t, p.ID, int64(1)<<53)
-	other, err := completePerson(Person{Emails: []Email{{Address: "ada@acme.example"}}})
-	require.NoError(t, err)
-	require.NotEqual(t, p.ID, other.ID)
 }
 
 func TestAddPerson(t *testing.T) {
@@ -94,24 +80,9 @@ func TestAddPerson(t *testing.T) {
 	require.Contains(t, res.body, "not here any more")
 }
 
-func TestAddedPeopleAreBounded(t *testing.T) {
-	t.Parallel()
-	d, err := newDirectory([]Person{ada})
-	require.NoError(t, err)
-	for i := range maxAdded + 1 {
-		_, err := d.add("N", fmt.Sprintf("n%d@new.example", i), true)
-		require.NoError(t, err)
-	}
-	require.Len(t, d.all(), 1+maxAdded)
-	for login, want := range map[string]bool{"ada": true, "n0": false, "n1": true, "n100": true} {
-		_, ok := d.byLogin(login)
-		require.Equal(t, want, ok, login)
-	}
-}
-
 func TestAvatars(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *Config) { c.People = append(c.People, Person{Login: "amp", Name: "& Äva Ü"}) })
+	s := start(t, func(c *Config) { c.People = append(c.People, people.Person{Login: "amp", Name: "& Äva Ü"}) })
 	for login, initials := range map[string]string{"ada": "AL", "eve": "E", "amp": "ÄÜ", "gone": "G"} {
 		res := s.do(t, "GET", "/avatars/"+login, "")
 		require.Equal(t, http.StatusOK, res.status)

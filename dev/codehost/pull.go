@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/record"
 )
 
 // A newPull is a pull request to open.
@@ -22,7 +24,7 @@ type newPull struct {
 }
 
 // openPull opens a pull request from a branch of the repository. The head may have the owner before it.
-func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*issue, error) {
+func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*record.Issue, error) {
 	owner, _, _ := strings.Cut(r.Name, "/")
 	branch, _ := strings.CutPrefix(in.head, owner+":")
 	head, err := h.branchFor(ctx, r, "head", branch)
@@ -33,7 +35,7 @@ func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*issue,
 	if err != nil {
 		return nil, err
 	}
-	made := &issue{Pull: &pull{Branch: branch, Into: in.base}}
+	made := &record.Issue{Pull: &record.Pull{Branch: branch, Into: in.base}}
 	contained, err := r.bare.Contains(ctx, base, head)
 	switch {
 	case err != nil:
@@ -43,12 +45,12 @@ func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*issue,
 	case contained:
 		return nil, invalidWith(object{"resource": "PullRequest", "code": "custom"}, fmt.Sprintf("No commits between %s and %s", in.base, branch))
 	}
-	i := r.addIssue(in.author, in.title, in.body, nil, h.now())
-	i.Pull = &pull{ID: r.nextID(), Branch: branch, Into: in.base, Head: head, Before: head, Base: base, Draft: in.draft}
+	i := r.AddIssue(in.author, in.title, in.body, nil, h.now())
+	i.Pull = &record.Pull{ID: r.NextID(), Branch: branch, Into: in.base, Head: head, Before: head, Base: base, Draft: in.draft}
 	if err := r.bare.Point(ctx, pullRef(i.Number), head); err != nil {
 		return nil, err
 	}
-	h.counts.add(r.Name, func(c *effects) { c.Pulls++ })
+	h.counts.Add(r.Name, func(c *counts.Effects) { c.Pulls++ })
 	return i, r.save()
 }
 
@@ -65,7 +67,7 @@ func (h *host) branchFor(ctx context.Context, r *repository, field, name string)
 }
 
 // otherPull returns an open pull request with the branches of i, or nil.
-func (h *host) otherPull(r *repository, i *issue) *issue {
+func (h *host) otherPull(r *repository, i *record.Issue) *record.Issue {
 	for _, other := range r.Issues {
 		if other != i && other.Pull != nil && !other.Closed && other.Pull.Branch == i.Pull.Branch && other.Pull.Into == i.Pull.Into {
 			return other
@@ -83,7 +85,7 @@ func alreadyOpen(owner, branch string) error {
 const maxCommits = 1000
 
 // work returns the commits of a pull request, the newest first, and its changes from where it left its base.
-func (h *host) work(ctx context.Context, r *repository, p *pull) ([]bare.Commit, []bare.Change, error) {
+func (h *host) work(ctx context.Context, r *repository, p *record.Pull) ([]bare.Commit, []bare.Change, error) {
 	from, err := r.bare.MergeBase(ctx, p.Base, p.Head)
 	if err != nil && !errors.Is(err, bare.ErrNotFound) {
 		return nil, nil, err
@@ -114,7 +116,7 @@ func notMergeable(text string) *apiError {
 }
 
 // merge merges a pull request and returns the merge commit.
-func (h *host) merge(ctx context.Context, r *repository, i *issue, m merging) (string, error) {
+func (h *host) merge(ctx context.Context, r *repository, i *record.Issue, m merging) (string, error) {
 	p, ref := i.Pull, "refs/heads/"+i.Pull.Into
 	base, err := r.bare.Ref(ctx, ref)
 	switch {
@@ -143,7 +145,7 @@ func (h *host) merge(ctx context.Context, r *repository, i *issue, m merging) (s
 	if err != nil {
 		return "", err
 	}
-	i.close(m.by, "", h.now())
+	i.Close(m.by, "", h.now())
 	p.MergedAt, p.MergedBy, p.MergeCommit, p.Base = i.ClosedAt, m.by, commit, base
 	h.merged(r, i)
 	return commit, h.changed(ctx, r, map[string]string{ref: base}, map[string]string{ref: commit}, m.by)
@@ -153,21 +155,21 @@ func (h *host) merge(ctx context.Context, r *repository, i *issue, m merging) (s
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #([0-9]{1,9})\b`)
 
 // merged counts a merge, and closes the issues that it names, if it is into the default branch.
-func (h *host) merged(r *repository, i *issue) {
-	h.counts.add(r.Name, func(c *effects) { c.Merges++ })
+func (h *host) merged(r *repository, i *record.Issue) {
+	h.counts.Add(r.Name, func(c *counts.Effects) { c.Merges++ })
 	if i.Pull.Into != r.DefaultBranch {
 		return
 	}
 	for _, found := range closing.FindAllStringSubmatch(i.Body, -1) {
 		n, _ := strconv.Atoi(found[1]) // has few digits
-		if named := r.issue(n); named != nil && named.Pull == nil && !named.Closed {
-			named.close(i.Pull.MergedBy, "completed", *i.Pull.MergedAt)
+		if named := r.Issue(n); named != nil && named.Pull == nil && !named.Closed {
+			named.Close(i.Pull.MergedBy, "completed", *i.Pull.MergedAt)
 		}
 	}
 }
 
 // mergeCommit writes the commit that merges a pull request into base.
-func (h *host) mergeCommit(ctx context.Context, r *repository, i *issue, base string, m merging) (string, error) {
+func (h *host) mergeCommit(ctx context.Context, r *repository, i *record.Issue, base string, m merging) (string, error) {
 	tree, err := r.bare.Merged(ctx, base, i.Pull.Head)
 	if errors.Is(err, bare.ErrConflict) {
 		return "", errNotMergeable
@@ -199,7 +201,7 @@ func (h *host) mergeCommit(ctx context.Context, r *repository, i *issue, base st
 }
 
 // squashed returns the message of a squash merge: that of a single commit, or a list.
-func (h *host) squashed(ctx context.Context, r *repository, i *issue) (title, message string, err error) {
+func (h *host) squashed(ctx context.Context, r *repository, i *record.Issue) (title, message string, err error) {
 	commits, _, err := h.work(ctx, r, i.Pull)
 	if err != nil {
 		return "", "", err
@@ -219,6 +221,6 @@ func (h *host) squashed(ctx context.Context, r *repository, i *issue) (title, me
 func (h *host) signature(login string) bare.Signature {
 	p := h.account(login)
 	return bare.Signature{
-		Name: cmp.Or(p.Name, p.Login), Email: cmp.Or(p.primary().Address, login+"@users.noreply.codehost.localhost"), At: h.now(),
+		Name: cmp.Or(p.Name, p.Login), Email: cmp.Or(p.Primary().Address, login+"@users.noreply.codehost.localhost"), At: h.now(),
 	}
 }

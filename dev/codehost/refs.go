@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"svc/dev/codehost/counts"
+	"svc/dev/codehost/record"
 )
 
 // sync brings the pull requests of a repository up to date with its branches, after somebody has
@@ -32,7 +35,7 @@ func (h *host) sync(ctx context.Context, r *repository, by string) error {
 }
 
 // syncPull is sync for one pull request. It reports whether that has changed.
-func (h *host) syncPull(ctx context.Context, r *repository, i *issue, refs map[string]string, by string) (bool, error) {
+func (h *host) syncPull(ctx context.Context, r *repository, i *record.Issue, refs map[string]string, by string) (bool, error) {
 	p, now := i.Pull, h.now()
 	head, base := refs["refs/heads/"+p.Branch], refs["refs/heads/"+p.Into]
 	if base != "" && base != p.Base {
@@ -46,7 +49,7 @@ func (h *host) syncPull(ctx context.Context, r *repository, i *issue, refs map[s
 			return false, err
 		}
 		if merged {
-			i.close(by, "", now)
+			i.Close(by, "", now)
 			p.MergedAt, p.MergedBy, p.MergeCommit = i.ClosedAt, by, base
 			h.merged(r, i)
 			return true, nil
@@ -54,8 +57,8 @@ func (h *host) syncPull(ctx context.Context, r *repository, i *issue, refs map[s
 	}
 	switch {
 	case head == "" || base == "":
-		i.close(by, "", now)
-		h.counts.add(r.Name, func(c *effects) { c.PullsClosed++ })
+		i.Close(by, "", now)
+		h.counts.Add(r.Name, func(c *counts.Effects) { c.PullsClosed++ })
 		return true, nil
 	case head != p.Head:
 		p.Before, p.Head, p.Base, i.UpdatedAt = p.Head, head, base, now
@@ -82,7 +85,7 @@ func (h *host) pushed(ctx context.Context, r *repository, before map[string]stri
 			continue
 		}
 		changed = true
-		h.counts.add(r.Name, func(c *effects) { c.push(name, before[name], after[name]) })
+		h.counts.Add(r.Name, func(c *counts.Effects) { c.Push(name, before[name], after[name]) })
 	}
 	if !changed {
 		return nil
@@ -108,7 +111,7 @@ func union(a, b map[string]string) map[string]bool {
 // changed is pushed for branches that the host itself has changed.
 func (h *host) changed(ctx context.Context, r *repository, before, after map[string]string, by string) error {
 	for name := range union(before, after) {
-		h.counts.add(r.Name, func(c *effects) { c.change(before[name], after[name]) })
+		h.counts.Add(r.Name, func(c *counts.Effects) { c.Change(before[name], after[name]) })
 	}
 	r.PushedAt = h.now()
 	if err := h.sync(ctx, r, by); err != nil {

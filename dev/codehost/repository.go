@@ -16,6 +16,8 @@ import (
 
 	"svc/atomicfile"
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/people"
+	"svc/dev/codehost/record"
 )
 
 // A Repository is imported when the host has none of its name. Its branch main has one commit then,
@@ -74,7 +76,7 @@ type repository struct {
 	mu   sync.Mutex
 	bare bare.Repo
 	file string // of the record
-	*record
+	*record.Record
 }
 
 // openRepository reads the record of a file beside a repository.
@@ -83,8 +85,8 @@ func openRepository(file string) (*repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &repository{bare: bare.Repo{Dir: strings.TrimSuffix(file, ".json") + ".git"}, file: file, record: &record{}}
-	if err := json.Unmarshal(text, r.record); err != nil {
+	r := &repository{bare: bare.Repo{Dir: strings.TrimSuffix(file, ".json") + ".git"}, file: file, Record: &record.Record{}}
+	if err := json.Unmarshal(text, r.Record); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	return r, nil
@@ -96,7 +98,7 @@ func (r *repository) save() error {
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", " ")
-	if err := e.Encode(r.record); err != nil {
+	if err := e.Encode(r.Record); err != nil {
 		return fmt.Errorf("save %s: %w", r.Name, err)
 	}
 	return atomicfile.Write(r.file, text.Bytes(), 0o600)
@@ -105,7 +107,7 @@ func (r *repository) save() error {
 // importRepository makes a repository in a folder. The record is written last: what an interrupted import
 // left is made again.
 func importRepository(ctx context.Context, folder string, in Repository) (*repository, error) {
-	r := &repository{file: filepath.Join(folder, in.Name+".json"), record: in.record()}
+	r := &repository{file: filepath.Join(folder, in.Name+".json"), Record: in.record()}
 	dir := filepath.Join(folder, in.Name+".git")
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -123,16 +125,16 @@ func importRepository(ctx context.Context, folder string, in Repository) (*repos
 	return r, nil
 }
 
-func (r Repository) record() *record {
-	id := idFor(r.Name)
-	out := &record{
+func (r Repository) record() *record.Record {
+	id := people.IDFor(r.Name)
+	out := &record.Record{
 		ID: id, Name: r.Name, Private: r.Private, DefaultBranch: mainBranch, Methods: []string{"merge", "squash"},
 		Writers: append([]string{}, r.Writers...), CreatedAt: r.At.UTC(), PushedAt: r.At.UTC(),
-		LastID: id % 1e9 * 1e5, Issues: []*issue{}, Statuses: []*status{},
+		LastID: id % 1e9 * 1e5, Issues: []*record.Issue{}, Statuses: []*record.Status{},
 	}
 	for _, i := range r.Issues {
 		out.LastNumber = max(out.LastNumber, i.Number-1)
-		out.addIssue(i.Author, i.Title, i.Body, i.Labels, i.At.UTC())
+		out.AddIssue(i.Author, i.Title, i.Body, i.Labels, i.At.UTC())
 	}
 	return out
 }

@@ -6,20 +6,22 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"svc/dev/codehost/people"
 )
 
 // authenticate returns the owner of the request's token, or answers an error. The token needs one
 // of the scopes needs; without any, GitHub answers 404.
-func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...string) (Person, bool) {
+func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...string) (people.Person, bool) {
 	g, ok := h.bearer(w, r)
 	if !ok {
-		return Person{}, false
+		return people.Person{}, false
 	}
 	w.Header().Set("X-OAuth-Scopes", strings.Join(g.scopes, ", "))
 	w.Header().Set("X-Accepted-OAuth-Scopes", strings.Join(needs, ", "))
 	if len(needs) > 0 && !slices.ContainsFunc(needs, func(s string) bool { return slices.Contains(g.scopes, s) }) {
 		refuse(w, http.StatusNotFound, "Not Found")
-		return Person{}, false
+		return people.Person{}, false
 	}
 	return g.person, true
 }
@@ -48,7 +50,7 @@ func getUser(v *visit) (int, any, error) {
 	v.head.Set("X-Accepted-OAuth-Scopes", "")
 	p, out := v.h.account(v.who.login), v.user(v.who.login)
 	email := ""
-	if i := slices.IndexFunc(p.Emails, func(e Email) bool { return e.Public }); i >= 0 {
+	if i := slices.IndexFunc(p.Emails, func(e people.Email) bool { return e.Public }); i >= 0 {
 		email = p.Emails[i].Address
 	}
 	for name, value := range (object{

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"svc/dev/codehost/people"
 )
 
 func TestEnterpriseAndGitea(t *testing.T) {
@@ -26,11 +28,11 @@ func TestEnterpriseAndGitea(t *testing.T) {
 
 func TestAddressesArePaged(t *testing.T) {
 	t.Parallel()
-	many := Person{Login: "many"}
+	many := people.Person{Login: "many"}
 	for i := range 35 {
-		many.Emails = append(many.Emails, Email{Address: fmt.Sprintf("a%d@many.example", i), Verified: true})
+		many.Emails = append(many.Emails, people.Email{Address: fmt.Sprintf("a%d@many.example", i), Verified: true})
 	}
-	s := start(t, func(c *Config) { c.People = []Person{many} })
+	s := start(t, func(c *Config) { c.People = []people.Person{many} })
 	token := s.token(t, "many")
 	count := func(path string) (int, string) {
 		res := s.get(t, path, token)

@@ -1,4 +1,5 @@
-package codehost
+// Package people has the people of the code host: those of its configuration, and those who were added since.
+package people
 
 import (
 	"cmp"
@@ -34,10 +35,13 @@ type Email struct {
 
 const maxName = 100 // characters
 
-var login = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
+var loginPattern = regexp.MustCompile(`^[a-z0-9](-?[a-z0-9])*$`)
 
-// completePerson fills in the login and id of a person and validates the rest.
-func completePerson(p Person) (Person, error) {
+// IsLogin accepts small letters, digits and single hyphens.
+func IsLogin(s string) bool { return len(s) <= 39 && loginPattern.MatchString(s) }
+
+// Complete fills in the login and id of a person and validates the rest.
+func Complete(p Person) (Person, error) {
 	key, primaries := p.Login, 0
 	for _, e := range p.Emails {
 		address, ok := input.Email(e.Address)
@@ -54,10 +58,10 @@ func completePerson(p Person) (Person, error) {
 	}
 	p.Login = cmp.Or(p.Login, loginFor(key))
 	if p.ID == 0 {
-		p.ID = idFor(key)
+		p.ID = IDFor(key)
 	}
 	switch {
-	case len(p.Login) > 39 || !login.MatchString(p.Login):
+	case !IsLogin(p.Login):
 		return p, fmt.Errorf("person %q: want a login of at most 39 small letters, digits and single hyphens", p.Login)
 	case p.Name != "" && !isName(p.Name):
 		return p, fmt.Errorf("person %q: want a name of at most %d characters", p.Login, maxName)
@@ -69,7 +73,7 @@ func completePerson(p Person) (Person, error) {
 
 // Login returns the login of a person, which may be derived.
 func Login(p Person) string {
-	p, _ = completePerson(p) // of a person with a problem as well
+	p, _ = Complete(p) // of a person with a problem as well
 	return p.Login
 }
 
@@ -78,9 +82,9 @@ func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// idFor derives an id from a key. It is above 2^32, to avoid configured ids, and exact in
+// IDFor derives an id from a key. It is above 2^32, to avoid configured ids, and exact in
 // JavaScript. A person who is added again after a restart has the same id as before.
-func idFor(key string) int64 {
+func IDFor(key string) int64 {
 	sum := sha256.Sum256([]byte(key))
 	return 1<<32 | int64(binary.BigEndian.Uint64(sum[:])>>12) // 52 bits
 }
@@ -96,15 +100,16 @@ func loginFor(address string) string {
 	return cmp.Or(local, "somebody")
 }
 
-// primary returns p's primary address, or the zero Email.
-func (p Person) primary() Email {
+// Primary returns p's primary address, or the zero Email.
+func (p Person) Primary() Email {
 	if i := slices.IndexFunc(p.Emails, func(e Email) bool { return e.Primary }); i >= 0 {
 		return p.Emails[i]
 	}
 	return Email{}
 }
 
-func (p Person) has(address string) bool {
+// Has reports whether p has an address.
+func (p Person) Has(address string) bool {
 	same, ok := input.Email(address)
 	return ok && slices.ContainsFunc(p.Emails, func(e Email) bool {
 		own, _ := input.Email(e.Address)

@@ -1,13 +1,15 @@
-package codehost
+// Package record is what the code host keeps of a repository besides git's objects.
+package record
 
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
-// A record is what the host keeps of a repository besides git's objects. It is a JSON file.
-type record struct {
+// A Record is what the host keeps of a repository besides git's objects. It is a JSON file.
+type Record struct {
 	ID            int64     `json:"id"`
 	Name          string    `json:"name"` // owner/name
 	Description   string    `json:"description,omitempty"`
@@ -20,12 +22,12 @@ type record struct {
 
 	LastNumber int       `json:"lastNumber"` // of issues and pull requests
 	LastID     int64     `json:"lastId"`     // of issues, comments, statuses
-	Issues     []*issue  `json:"issues"`     // and pull requests, by number
-	Statuses   []*status `json:"statuses"`
+	Issues     []*Issue  `json:"issues"`     // and pull requests, by number
+	Statuses   []*Status `json:"statuses"`
 }
 
-// An issue is an issue, or a pull request if Pull is set.
-type issue struct {
+// An Issue is an issue, or a pull request if Pull is set.
+type Issue struct {
 	Number    int        `json:"number"`
 	ID        int64      `json:"id"`
 	Title     string     `json:"title"`
@@ -38,12 +40,12 @@ type issue struct {
 	UpdatedAt time.Time  `json:"updatedAt"`
 	ClosedAt  *time.Time `json:"closedAt"`
 	ClosedBy  string     `json:"closedBy,omitempty"`
-	Comments  []*comment `json:"comments"`
-	Pull      *pull      `json:"pull,omitempty"`
+	Comments  []*Comment `json:"comments"`
+	Pull      *Pull      `json:"pull,omitempty"`
 }
 
-// A comment is a comment of an issue or a pull request.
-type comment struct {
+// A Comment is a comment of an issue or a pull request.
+type Comment struct {
 	ID        int64     `json:"id"`
 	Author    string    `json:"author"`
 	Body      string    `json:"body"`
@@ -51,9 +53,9 @@ type comment struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// A pull is what a pull request has besides its issue. Head and Base are commits; after the end they
+// A Pull is what a pull request has besides its issue. Head and Base are commits; after the end they
 // stay what they were. Before is the head before the last push, or Head.
-type pull struct {
+type Pull struct {
 	ID          int64      `json:"id"`
 	Branch      string     `json:"branch"`
 	Into        string     `json:"into"`
@@ -66,8 +68,8 @@ type pull struct {
 	MergeCommit string     `json:"mergeCommit,omitempty"`
 }
 
-// A status is what somebody said of a commit. The newest of each context counts.
-type status struct {
+// A Status is what somebody said of a commit. The newest of each context counts.
+type Status struct {
 	ID          int64     `json:"id"`
 	Commit      string    `json:"commit"`
 	State       string    `json:"state"`
@@ -78,49 +80,50 @@ type status struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-func (r *record) nextID() int64 {
+// NextID returns the next id of an issue, a comment or a status.
+func (r *Record) NextID() int64 {
 	r.LastID++
 	return r.LastID
 }
 
-// issue returns an issue or a pull request, or nil.
-func (r *record) issue(number int) *issue {
-	i, ok := slices.BinarySearchFunc(r.Issues, number, func(i *issue, n int) int { return cmp.Compare(i.Number, n) })
+// Issue returns an issue or a pull request, or nil.
+func (r *Record) Issue(number int) *Issue {
+	i, ok := slices.BinarySearchFunc(r.Issues, number, func(i *Issue, n int) int { return cmp.Compare(i.Number, n) })
 	if !ok {
 		return nil
 	}
 	return r.Issues[i]
 }
 
-// pull returns a pull request, or nil.
-func (r *record) pull(number int) *issue {
-	if i := r.issue(number); i != nil && i.Pull != nil {
+// Pull returns a pull request, or nil.
+func (r *Record) Pull(number int) *Issue {
+	if i := r.Issue(number); i != nil && i.Pull != nil {
 		return i
 	}
 	return nil
 }
 
-// addIssue adds an issue with the next number.
-func (r *record) addIssue(author, title, body string, labels []string, now time.Time) *issue {
+// AddIssue adds an issue with the next number.
+func (r *Record) AddIssue(author, title, body string, labels []string, now time.Time) *Issue {
 	r.LastNumber++
-	i := &issue{
-		Number: r.LastNumber, ID: r.nextID(), Title: title, Body: body, Author: author, Labels: append([]string{}, labels...),
-		CreatedAt: now, UpdatedAt: now, Comments: []*comment{},
+	i := &Issue{
+		Number: r.LastNumber, ID: r.NextID(), Title: title, Body: body, Author: author, Labels: append([]string{}, labels...),
+		CreatedAt: now, UpdatedAt: now, Comments: []*Comment{},
 	}
 	r.Issues = append(r.Issues, i)
 	return i
 }
 
-// addComment adds a comment to i.
-func (r *record) addComment(i *issue, author, body string, now time.Time) *comment {
-	c := &comment{ID: r.nextID(), Author: author, Body: body, CreatedAt: now, UpdatedAt: now}
+// AddComment adds a comment to i.
+func (r *Record) AddComment(i *Issue, author, body string, now time.Time) *Comment {
+	c := &Comment{ID: r.NextID(), Author: author, Body: body, CreatedAt: now, UpdatedAt: now}
 	i.Comments = append(i.Comments, c)
 	i.UpdatedAt = now
 	return c
 }
 
-// comment returns a comment with its issue, or nils.
-func (r *record) comment(id int64) (*issue, *comment) {
+// Comment returns a comment with its issue, or nils.
+func (r *Record) Comment(id int64) (*Issue, *Comment) {
 	for _, i := range r.Issues {
 		for _, c := range i.Comments {
 			if c.ID == id {
@@ -131,26 +134,36 @@ func (r *record) comment(id int64) (*issue, *comment) {
 	return nil, nil
 }
 
-// close closes i for a reason.
-func (i *issue) close(by, reason string, now time.Time) {
+// Close closes i for a reason.
+func (i *Issue) Close(by, reason string, now time.Time) {
 	i.Closed, i.Reason, i.ClosedAt, i.ClosedBy, i.UpdatedAt = true, reason, &now, by, now
 }
 
-// reopen opens i again.
-func (i *issue) reopen(now time.Time) {
+// Reopen opens i again.
+func (i *Issue) Reopen(now time.Time) {
 	i.Closed, i.Reason, i.ClosedAt, i.ClosedBy, i.UpdatedAt = false, "reopened", nil, "", now
 }
 
-// state is open or closed.
-func (i *issue) state() string {
+// State is open or closed.
+func (i *Issue) State() string {
 	if i.Closed {
 		return "closed"
 	}
 	return "open"
 }
 
-// statusesOf returns the newest status of each context of a commit, the newest first.
-func (r *record) statusesOf(commit string) (list []*status) {
+// HasLabels reports whether i has all labels of a list that commas separate.
+func (i *Issue) HasLabels(text string) bool {
+	for name := range strings.SplitSeq(text, ",") {
+		if name != "" && !slices.Contains(i.Labels, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// StatusesOf returns the newest status of each context of a commit, the newest first.
+func (r *Record) StatusesOf(commit string) (list []*Status) {
 	seen := map[string]bool{}
 	for _, s := range slices.Backward(r.Statuses) {
 		if s.Commit == commit && !seen[s.Context] {
@@ -161,10 +174,10 @@ func (r *record) statusesOf(commit string) (list []*status) {
 	return list
 }
 
-// combined is the state of all statuses.
-func combined(list []*status) string {
+// Combined is the state of all statuses.
+func Combined(list []*Status) string {
 	is := func(states ...string) bool {
-		return slices.ContainsFunc(list, func(s *status) bool { return slices.Contains(states, s.State) })
+		return slices.ContainsFunc(list, func(s *Status) bool { return slices.Contains(states, s.State) })
 	}
 	switch {
 	case is("failure", "error"):

@@ -1,4 +1,4 @@
-package codehost
+package people
 
 import (
 	"fmt"
@@ -14,18 +14,19 @@ import (
 // dropped.
 const maxAdded = 100
 
-// A directory has all people: those from the configuration, then those added since.
-type directory struct {
+// A Directory has all people: those from the configuration, then those added since.
+type Directory struct {
 	mu         sync.RWMutex
 	people     []Person
 	configured int
 }
 
-func newDirectory(list []Person) (*directory, error) {
-	d := &directory{configured: len(list)}
+// NewDirectory returns the people of a configuration, whose logins and ids have to differ.
+func NewDirectory(list []Person) (*Directory, error) {
+	d := &Directory{configured: len(list)}
 	for _, p := range list {
 		p.Emails = slices.Clone(p.Emails)
-		p, err := completePerson(p)
+		p, err := Complete(p)
 		if err != nil {
 			return nil, err
 		}
@@ -37,20 +38,22 @@ func newDirectory(list []Person) (*directory, error) {
 	return d, nil
 }
 
-func (d *directory) find(is func(Person) bool) *Person {
+func (d *Directory) find(is func(Person) bool) *Person {
 	if i := slices.IndexFunc(d.people, is); i >= 0 {
 		return &d.people[i]
 	}
 	return nil
 }
 
-func (d *directory) all() []Person {
+// All returns all people.
+func (d *Directory) All() []Person {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return slices.Clone(d.people)
 }
 
-func (d *directory) byLogin(login string) (Person, bool) {
+// ByLogin returns the person with a login, if there is one.
+func (d *Directory) ByLogin(login string) (Person, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if p := d.find(func(p Person) bool { return p.Login == login }); p != nil {
@@ -59,8 +62,8 @@ func (d *directory) byLogin(login string) (Person, bool) {
 	return Person{}, false
 }
 
-// add adds a person with one address. The error is a [fault.Fault] that can be shown.
-func (d *directory) add(name, address string, verified bool) (Person, error) {
+// Add adds a person with one address. The error is a [fault.Fault] that can be shown.
+func (d *Directory) Add(name, address string, verified bool) (Person, error) {
 	_, ok := input.Email(address)
 	switch {
 	case !isName(name):
@@ -68,13 +71,13 @@ func (d *directory) add(name, address string, verified bool) (Person, error) {
 	case !ok:
 		return Person{}, fault.Field("email", "Give an e-mail address, such as name@example.com.")
 	}
-	p, err := completePerson(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})
+	p, err := Complete(Person{Name: name, Emails: []Email{{Address: address, Primary: true, Verified: verified}}})
 	if err != nil {
 		return p, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if o := d.find(func(o Person) bool { return o.has(address) || o.ID == p.ID }); o != nil {
+	if o := d.find(func(o Person) bool { return o.Has(address) || o.ID == p.ID }); o != nil {
 		return p, fault.Field("email", "%s already has this address. Choose them in the list.", o.Name)
 	}
 	base := p.Login

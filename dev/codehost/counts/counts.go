@@ -1,4 +1,5 @@
-package codehost
+// Package counts counts what requests to the code host have done, for tests.
+package counts
 
 import (
 	"net/http"
@@ -7,8 +8,8 @@ import (
 	"svc/http/reply"
 )
 
-// effects count what was done since the host started, for tests that nothing happened twice.
-type effects struct {
+// Effects counts what was done since the host started, for tests that nothing happened twice.
+type Effects struct {
 	Pushes          map[string]int `json:"pushes"` // by ref; over git only
 	Branches        int            `json:"branches"`
 	BranchesDeleted int            `json:"branches_deleted"`
@@ -21,13 +22,14 @@ type effects struct {
 	Statuses        int            `json:"statuses"`
 }
 
-// push counts a ref that was changed by a push.
-func (e *effects) push(ref, before, after string) {
+// Push counts a ref that was changed by a push.
+func (e *Effects) Push(ref, before, after string) {
 	e.Pushes[ref]++
-	e.change(before, after)
+	e.Change(before, after)
 }
 
-func (e *effects) change(before, after string) {
+// Change counts a branch that was made or deleted.
+func (e *Effects) Change(before, after string) {
 	switch {
 	case before == "":
 		e.Branches++
@@ -36,32 +38,33 @@ func (e *effects) change(before, after string) {
 	}
 }
 
-// counts are the effects of each repository, and numbers of requests.
-type counts struct {
+// Counts are the effects of each repository, and numbers of requests.
+type Counts struct {
 	mu           sync.Mutex
-	repositories map[string]*effects
+	repositories map[string]*Effects
 	requests     int
 	byLogin      map[string]int
 }
 
-func newCounts() *counts {
-	return &counts{repositories: map[string]*effects{}, byLogin: map[string]int{}}
+// New returns counts of nothing.
+func New() *Counts {
+	return &Counts{repositories: map[string]*Effects{}, byLogin: map[string]int{}}
 }
 
-// add counts an effect on a repository.
-func (c *counts) add(name string, count func(*effects)) {
+// Add counts an effect on a repository.
+func (c *Counts) Add(name string, count func(*Effects)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.repositories[name]
 	if e == nil {
-		e = &effects{Pushes: map[string]int{}}
+		e = &Effects{Pushes: map[string]int{}}
 		c.repositories[name] = e
 	}
 	count(e)
 }
 
-// request counts a request of the GitHub interface or of git, by the login of its token.
-func (c *counts) request(login string) {
+// Request counts a request of the GitHub interface or of git, by the login of its token.
+func (c *Counts) Request(login string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
@@ -70,10 +73,10 @@ func (c *counts) request(login string) {
 
 // ServeHTTP answers the sum of all repositories, and each. Refs of the sum have the repository's name
 // before them.
-func (c *counts) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (c *Counts) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	sum := effects{Pushes: map[string]int{}}
+	sum := Effects{Pushes: map[string]int{}}
 	for name, e := range c.repositories {
 		for ref, n := range e.Pushes {
 			sum.Pushes[name+" "+ref] = n
@@ -89,9 +92,9 @@ func (c *counts) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		sum.Statuses += e.Statuses
 	}
 	reply.JSON(w, http.StatusOK, struct {
-		effects
+		Effects
 		Requests     int                 `json:"requests"`
 		ByLogin      map[string]int      `json:"requests_by_login"`
-		Repositories map[string]*effects `json:"repositories"`
+		Repositories map[string]*Effects `json:"repositories"`
 	}{sum, c.requests, c.byLogin, c.repositories})
 }
