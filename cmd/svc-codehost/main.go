@@ -16,6 +16,7 @@ import (
 	"svc/cmd/internal/program"
 	"svc/config"
 	"svc/dev/codehost"
+	"svc/dev/codehost/oauth"
 	"svc/http/limit"
 	"svc/http/serve"
 )
@@ -100,7 +101,7 @@ func newHandler(ctx context.Context, cfg Config, log *slog.Logger) (http.Handler
 		return nil, err
 	}
 	return codehost.New(ctx, codehost.Config{
-		Clients: []codehost.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
+		Clients: []oauth.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
 		People:  list, Dir: cfg.Dir, Repos: repositories(), Tokens: cfg.tokens(), Faults: cfg.Faults, Limit: requests, Now: time.Now, Log: log,
 	})
 }

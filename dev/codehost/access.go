@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"svc/config"
 	"svc/dev/codehost/people"
+	"svc/http/reply"
 )
 
 // A Token is a token that is configured, of an account that nobody signs in as.
@@ -58,14 +60,14 @@ func (h *host) accessOf(token string) (access, bool) {
 	if a, ok := h.tokens[sha256.Sum256([]byte(token))]; ok {
 		return a, true
 	}
-	g, ok := h.grants.lookup(token)
+	g, ok := h.signIn.Lookup(token)
 	if !ok {
 		return access{}, false
 	}
-	has := func(scope string) bool { return slices.Contains(g.scopes, scope) }
+	has := func(scope string) bool { return slices.Contains(g.Scopes, scope) }
 	return access{
-		login: g.person.Login, known: true, push: has("repo") || has("public_repo"), workflows: has("workflow"), private: has("repo"),
-		scopes: g.scopes, oauth: true,
+		login: g.Person.Login, known: true, push: has("repo") || has("public_repo"), workflows: has("workflow"), private: has("repo"),
+		scopes: g.Scopes, oauth: true,
 	}, true
 }
 
@@ -138,4 +140,11 @@ func (h *host) account(login string) people.Person {
 		return p
 	}
 	return people.Person{ID: people.IDFor(login), Login: login}
+}
+
+// refuse answers an error like GitHub's API.
+func refuse(w http.ResponseWriter, status int, text string) {
+	reply.JSON(w, status, map[string]string{
+		"message": text, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(status),
+	})
 }

@@ -4,75 +4,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/fault"
+	"svc/http/reply"
 )
-
-// A request is an application's authorization request.
-type request struct {
-	client      *client
-	redirect    *url.URL
-	redirectURI string // redirect_uri as given, or the registered one
-	state       string
-	scopes      []string
-	challenge   string
-	hint        string // login or address of the person whom the application expects
-}
-
-var (
-	errUnknownClient = errors.New("no such application")
-	challenge        = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
-	scope            = regexp.MustCompile(`^[a-z_:]{1,40}$`)
-)
-
-// maxScopes bounds the scopes that are read; no code host has as many.
-const maxScopes = 50
-
-// parse parses a request. A [refusal] is to be sent to the application, whose redirect is valid;
-// any other error is to be shown to the person.
-func (h *host) parse(query url.Values) (request, error) {
-	c := h.clients[query.Get("client_id")]
-	if c == nil {
-		return request{}, errUnknownClient
-	}
-	q := request{client: c, redirect: c.callback, redirectURI: c.Callback, state: query.Get("state"), challenge: query.Get("code_challenge")}
-	if text := query.Get("redirect_uri"); text != "" {
-		u, err := parseRedirect(text)
-		if err != nil || !redirectAllowed(c.callback, u) {
-			return q, errRedirectURI
-		}
-		q.redirect, q.redirectURI = u, text
-	}
-	q.scopes = scopesOf(query.Get("scope"))
-	q.hint = query.Get("login")
-	if q.hint == "" {
-		q.hint = query.Get("login_hint")
-	}
-	method := query.Get("code_challenge_method")
-	switch {
-	case query.Has("response_type") && query.Get("response_type") != "code":
-		return q, errType
-	case (q.challenge != "" || method != "") && (method != "S256" || !challenge.MatchString(q.challenge)):
-		return q, errPKCE
-	}
-	return q, nil
-}
-
-// scopesOf parses scopes separated by spaces or commas. Like GitHub it ignores malformed ones.
-func scopesOf(text string) []string {
-	scopes := []string{}
-	fields := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' })
-	for _, s := range fields[:min(len(fields), maxScopes)] {
-		if scope.MatchString(s) && !slices.Contains(scopes, s) {
-			scopes = append(scopes, s)
-		}
-	}
-	return scopes
-}
 
 // authorizePage shows the authorization page. It ignores the parameter prompt and always asks, because nobody
 // is signed in here.
@@ -83,24 +21,14 @@ func (h *host) authorizePage(w http.ResponseWriter, r *http.Request) {
 }
 
 // parseOrAnswer parses the request in the URL. If the request is invalid, it answers it and returns false.
-func (h *host) parseOrAnswer(w http.ResponseWriter, r *http.Request) (request, bool) {
-	q, err := h.parse(r.URL.Query())
-	if refusal, ok := errors.AsType[*refusal](err); ok {
-		q.refuse(w, r, refusal)
+func (h *host) parseOrAnswer(w http.ResponseWriter, r *http.Request) (oauth.Request, bool) {
+	q, err := h.signIn.Parse(r.URL.Query())
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		q.Refuse(w, r, refusal)
 	} else if err != nil {
 		show(w, http.StatusNotFound, message{"No such application", "No application with this client_id is registered here."})
 	}
 	return q, err == nil
-}
-
-func (q request) refuse(w http.ResponseWriter, r *http.Request, why *refusal) {
-	q.send(w, r, why.fields())
-}
-
-// send redirects the browser to the application.
-func (q request) send(w http.ResponseWriter, r *http.Request, parameters map[string]string) {
-	parameters["state"] = q.state
-	http.Redirect(w, r, addParameters(q.redirect, parameters), http.StatusFound)
 }
 
 // decide handles the person's answer: deny, the login of a listed person, or the name and address
@@ -122,7 +50,7 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case r.PostForm.Has("deny"):
-		q.refuse(w, r, errDenied)
+		q.Refuse(w, r, oauth.ErrDenied)
 		return
 	case r.PostForm.Has("new"):
 		p, err = h.people.Add(form.Name, form.Email, form.Verified)
@@ -137,8 +65,28 @@ func (h *host) decide(w http.ResponseWriter, r *http.Request) {
 		h.showRequest(w, r, http.StatusUnprocessableEntity, q, form)
 		return
 	}
-	code := h.grants.issue(code{
-		grant: grant{q.client.ID, p, r.URL.Query().Get("scope"), q.scopes}, redirect: q.redirectURI, challenge: q.challenge,
-	})
-	q.send(w, r, map[string]string{"code": code})
+	q.Send(w, r, map[string]string{"code": h.signIn.Issue(q, p, r.URL.Query().Get("scope"))})
+}
+
+// exchange exchanges a code for a token. As on GitHub, errors have status 200, and the answer is a
+// form unless the client asks for JSON.
+func (h *host) exchange(w http.ResponseWriter, r *http.Request) {
+	fields, err := h.signIn.Redeem(r)
+	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
+		fields = refusal.Fields()
+	} else if err != nil {
+		refuse(w, http.StatusBadRequest, "Problems parsing the body")
+		return
+	}
+	w.Header().Set("Pragma", "no-cache")
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		reply.JSON(w, http.StatusOK, fields)
+		return
+	}
+	form := url.Values{}
+	for name, value := range fields {
+		form.Set(name, value)
+	}
+	w.Header().Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	_, _ = w.Write([]byte(form.Encode())) // fails if the client has gone
 }

@@ -23,21 +23,17 @@ package codehost
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"svc/config"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/fault"
 	"svc/http/limit"
@@ -47,7 +43,7 @@ import (
 
 // Config configures a host.
 type Config struct {
-	Clients []Client
+	Clients []oauth.Client
 	People  []people.Person  // offered by the authorization page, in this order
 	Dir     string           // folder of the repositories; without one there are none
 	Repos   []Repository     // imported if Dir lacks them
@@ -56,14 +52,6 @@ type Config struct {
 	Limit   *limit.Limit     // rate limit by address; nil means none
 	Now     func() time.Time // clock for the expiry of codes and tokens
 	Log     *slog.Logger
-}
-
-// A Client is a registered application.
-type Client struct {
-	ID       string
-	Name     string // shown to people; ID if empty
-	Secret   config.Secret
-	Callback string // absolute http or https URL; redirects to paths below it are allowed
 }
 
 var (
@@ -84,12 +72,11 @@ const (
 )
 
 type host struct {
-	clients map[string]*client
-	people  *people.Directory
-	grants  *grants
-	limit   *limit.Limit
-	log     *slog.Logger
-	clock   func() time.Time
+	people *people.Directory
+	signIn *oauth.Server
+	limit  *limit.Limit
+	log    *slog.Logger
+	clock  func() time.Time
 
 	folder       string // of the repositories
 	repositories repositories
@@ -103,11 +90,6 @@ type host struct {
 // now is the time to the second, as GitHub tells it.
 func (h *host) now() time.Time { return h.clock().UTC().Truncate(time.Second) }
 
-type client struct {
-	Client
-	callback *url.URL
-}
-
 // New returns the host. It returns an error for inconsistent clients, people, tokens or repositories.
 func New(ctx context.Context, cfg Config) (http.Handler, error) {
 	known, err := people.NewDirectory(cfg.People)
@@ -115,8 +97,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	h := &host{
-		clients: map[string]*client{}, people: known, grants: newGrants(cfg.Now), counts: counts.New(),
-		limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
+		people: known, counts: counts.New(), limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
 	}
 	if cfg.Faults {
 		h.faults = &faults.Rules{Refuse: refuse}
@@ -124,7 +105,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 	if h.tokens, err = newTokens(cfg.Tokens, known); err != nil {
 		return nil, err
 	}
-	if err := h.addClients(cfg.Clients); err != nil {
+	if h.signIn, err = oauth.NewServer(cfg.Clients, cfg.Now); err != nil {
 		return nil, err
 	}
 	if err := h.openFolder(ctx, cfg.Repos); err != nil {
@@ -170,20 +151,6 @@ func (h *host) openFolder(ctx context.Context, list []Repository) (err error) {
 	return h.openAll(ctx, h.folder, list)
 }
 
-func (h *host) addClients(list []Client) error {
-	for _, c := range list {
-		callback, err := parseRedirect(c.Callback)
-		switch {
-		case err != nil:
-			return fmt.Errorf("client %s: callback: %w", c.ID, err)
-		case c.ID == "" || c.Secret == "" || h.clients[c.ID] != nil:
-			return fmt.Errorf("client %q: want an id of its own and a secret", c.ID)
-		}
-		h.clients[c.ID] = &client{c, callback}
-	}
-	return nil
-}
-
 func (h *host) routes() http.Handler {
 	mux, forms := http.NewServeMux(), http.NewCrossOriginProtection()
 	forms.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -225,7 +192,7 @@ func (h *host) admit(maxBody int64, next http.Handler) http.Handler {
 		err := reply.CheckRequest(r, maxBody)
 		switch {
 		case err != nil:
-		case !loopback(r.Host):
+		case !oauth.Loopback(r.Host):
 			err = errHost
 		default:
 			err = h.limit.Allow(r.Context(), w.Header(), middleware.Address(r))
@@ -236,13 +203,4 @@ func (h *host) admit(maxBody int64, next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// loopback reports whether host, with or without a port, names this machine.
-func loopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.Unmap().IsLoopback()
 }

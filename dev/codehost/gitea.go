@@ -49,7 +49,7 @@ func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs .
 	if !ok {
 		return people.Person{}, false
 	}
-	has := giteaScopes(g.requestedScopes)
+	has := giteaScopes(g.RequestedScopes)
 	for _, need := range needs {
 		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
 			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
@@ -57,7 +57,7 @@ func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs .
 			return people.Person{}, false
 		}
 	}
-	return g.person, true
+	return g.Person, true
 }
 
 type giteaUser struct {

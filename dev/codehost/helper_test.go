@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/test/leak"
 )
@@ -55,7 +56,7 @@ func start(t *testing.T, changes ...func(*Config)) *site {
 	s := &site{logs: make(chan string, 1000)}
 	begin := time.Now()
 	cfg := Config{
-		Clients: []Client{
+		Clients: []oauth.Client{
 			{ID: clientID, Name: "Workspace", Secret: clientSecret, Callback: callback},
 			{ID: "other", Secret: "another secret", Callback: "https://other.example/in"},
 		},

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/fault"
 )
@@ -54,23 +55,23 @@ var scopeTexts = map[string]string{
 	"user":       "Read and change your profile, and read your e-mail addresses",
 }
 
-func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q request, form personForm) {
-	client := cmp.Or(q.client.Name, q.client.ID)
+func (h *host) showRequest(w http.ResponseWriter, r *http.Request, status int, q oauth.Request, form personForm) {
+	client := cmp.Or(q.Client.Name, q.Client.ID)
 	page := authorization{
-		Title: "Sign in to " + client, Client: client, Home: q.redirect.Host,
+		Title: "Sign in to " + client, Client: client, Home: q.Redirect.Host,
 		Action: r.URL.Path + "?" + r.URL.RawQuery, New: form,
 	}
-	for _, s := range q.scopes {
+	for _, s := range q.Scopes {
 		page.Asks = append(page.Asks, cmp.Or(scopeTexts[s], s))
 	}
 	if page.Asks == nil {
 		page.Asks = []string{"Read your public profile"}
 	}
 	for _, p := range h.people.All() {
-		page.People = append(page.People, newChoice(p, q.hint))
+		page.People = append(page.People, newChoice(p, q.Hint))
 	}
 	slices.SortStableFunc(page.People, func(a, b choice) int { return rank(a) - rank(b) })
-	w.Header().Set("Content-Security-Policy", policy(q.redirect))
+	w.Header().Set("Content-Security-Policy", policy(q.Redirect))
 	w.Header().Set("Referrer-Policy", "same-origin") // the form must send its origin
 	render(w, status, "question", page)
 }

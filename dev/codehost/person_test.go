@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 )
 
@@ -18,7 +19,7 @@ func TestNewRejectsInconsistentConfig(t *testing.T) {
 	one := []people.Email{{Address: "a@acme.example"}}
 	for name, c := range map[string]struct {
 		people  []people.Person
-		clients []Client
+		clients []oauth.Client
 		want    string
 	}{
 		"nobody":            {[]people.Person{{Name: "Nobody"}}, nil, "without login and address"},
@@ -30,9 +31,9 @@ func TestNewRejectsInconsistentConfig(t *testing.T) {
 		"a look-alike":      {[]people.Person{{Login: "a", Emails: []people.Email{{Address: "mİa@acme.example"}}}}, nil, "no e-mail address"},
 		"two primaries": {[]people.Person{{Login: "a", Emails: []people.Email{{Address: "a@a.example", Primary: true},
 			{Address: "b@a.example", Primary: true}}}}, nil, "one primary"},
-		"no callback": {nil, []Client{{ID: "a", Secret: "s"}}, "callback"},
-		"no secret":   {nil, []Client{{ID: "a", Callback: callback}}, "a secret"},
-		"same client": {nil, []Client{{ID: "a", Secret: "s", Callback: callback}, {ID: "a", Secret: "s", Callback: callback}},
+		"no callback": {nil, []oauth.Client{{ID: "a", Secret: "s"}}, "callback"},
+		"no secret":   {nil, []oauth.Client{{ID: "a", Callback: callback}}, "a secret"},
+		"same client": {nil, []oauth.Client{{ID: "a", Secret: "s", Callback: callback}, {ID: "a", Secret: "s", Callback: callback}},
 			"an id of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 )
 
@@ -17,29 +18,29 @@ func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...str
 	if !ok {
 		return people.Person{}, false
 	}
-	w.Header().Set("X-OAuth-Scopes", strings.Join(g.scopes, ", "))
+	w.Header().Set("X-OAuth-Scopes", strings.Join(g.Scopes, ", "))
 	w.Header().Set("X-Accepted-OAuth-Scopes", strings.Join(needs, ", "))
-	if len(needs) > 0 && !slices.ContainsFunc(needs, func(s string) bool { return slices.Contains(g.scopes, s) }) {
+	if len(needs) > 0 && !slices.ContainsFunc(needs, func(s string) bool { return slices.Contains(g.Scopes, s) }) {
 		refuse(w, http.StatusNotFound, "Not Found")
 		return people.Person{}, false
 	}
-	return g.person, true
+	return g.Person, true
 }
 
 // bearer returns the grant of the request's token, or answers an error.
-func (h *host) bearer(w http.ResponseWriter, r *http.Request) (grant, bool) {
+func (h *host) bearer(w http.ResponseWriter, r *http.Request) (oauth.Grant, bool) {
 	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if kind == "" {
 		refuse(w, http.StatusUnauthorized, "Requires authentication")
-		return grant{}, false
+		return oauth.Grant{}, false
 	}
-	g, ok := h.grants.lookup(strings.TrimSpace(text))
+	g, ok := h.signIn.Lookup(strings.TrimSpace(text))
 	if a, configured := h.tokens[sha256.Sum256([]byte(strings.TrimSpace(text)))]; configured {
-		g, ok = grant{person: h.account(a.login), requestedScopes: "read:user"}, true
+		g, ok = oauth.Grant{Person: h.account(a.login), RequestedScopes: "read:user"}, true
 	}
 	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
 		refuse(w, http.StatusUnauthorized, "Bad credentials")
-		return grant{}, false
+		return oauth.Grant{}, false
 	}
 	return g, true
 }

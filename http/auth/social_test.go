@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/dev/codehost"
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/events"
 	"svc/http/auth"
@@ -25,7 +26,7 @@ import (
 func newCodeHost(t *testing.T, callback string) string {
 	t.Helper()
 	handler, err := codehost.New(t.Context(), codehost.Config{
-		Clients: []codehost.Client{{ID: clientID, Secret: clientSecret, Callback: callback}},
+		Clients: []oauth.Client{{ID: clientID, Secret: clientSecret, Callback: callback}},
 		People: []people.Person{{ID: 4711, Login: "ada", Name: "Ada Lind", Emails: []people.Email{
 			{Address: "ada@home.example", Verified: true}, {Address: "ada@acme.example", Primary: true, Verified: true},
 			{Address: "boss@acme.example"},

@@ -1,4 +1,4 @@
-package codehost
+package oauth
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package codehost
+package oauth
 
 import (
 	"crypto/rand"
@@ -21,17 +21,17 @@ const (
 	maxVerifier   = 128
 )
 
-// A grant is what a person granted an application.
-type grant struct {
+// A Grant is what a person granted an application.
+type Grant struct {
 	client          string
-	person          people.Person
-	requestedScopes string   // scopes as the application wrote them
-	scopes          []string // scopes as GitHub interprets them
+	Person          people.Person
+	RequestedScopes string   // scopes as the application wrote them
+	Scopes          []string // scopes as GitHub interprets them
 }
 
 // A code is an authorization code.
 type code struct {
-	grant
+	Grant
 	redirect  string // redirect_uri of the request
 	challenge string // "" without PKCE
 	expires   time.Time
@@ -40,7 +40,7 @@ type code struct {
 }
 
 type token struct {
-	grant
+	Grant
 	expires time.Time
 }
 
@@ -67,35 +67,35 @@ func (g *grants) issue(c code) string {
 
 // redeem exchanges a code for a token. Any attempt by a client uses up the code, even if it fails.
 // If a code is used twice, its token is revoked, because one of the two users has stolen the code.
-func (g *grants) redeem(client, text, redirect, verifier string) (string, grant, error) {
+func (g *grants) redeem(client, text, redirect, verifier string) (string, Grant, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.codes.Peek(text)
 	if !ok || !g.now().Before(c.expires) {
-		return "", grant{}, errCode
+		return "", Grant{}, errCode
 	}
 	if c.used {
 		g.tokens.Remove(c.token)
-		return "", grant{}, errCode
+		return "", Grant{}, errCode
 	}
 	c.used = true
 	switch {
 	case c.client != client || !verifierMatches(verifier, c.challenge):
-		return "", grant{}, errCode
+		return "", Grant{}, errCode
 	case redirect != "" && redirect != c.redirect:
-		return "", grant{}, errTokenRedirectURI
+		return "", Grant{}, errTokenRedirectURI
 	}
 	c.token = "gho_" + rand.Text()
-	g.tokens.Add(c.token, token{c.grant, g.now().Add(tokenLifetime)})
-	return c.token, c.grant, nil
+	g.tokens.Add(c.token, token{c.Grant, g.now().Add(tokenLifetime)})
+	return c.token, c.Grant, nil
 }
 
 // lookup returns the grant of a token.
-func (g *grants) lookup(text string) (grant, bool) {
+func (g *grants) lookup(text string) (Grant, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t, ok := g.tokens.Peek(text)
-	return t.grant, ok && g.now().Before(t.expires)
+	return t.Grant, ok && g.now().Before(t.expires)
 }
 
 // verifierMatches reports whether verifier matches challenge (PKCE). Either both or neither must be given: a

@@ -1,7 +1,9 @@
-package codehost
+package oauth
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
@@ -28,7 +30,7 @@ func parseRedirect(text string) (*url.URL, error) {
 // port may differ, because a program may not know its port beforehand.
 func redirectAllowed(callback, u *url.URL) bool {
 	own, other := input.Lower(callback.Hostname()), input.Lower(u.Hostname())
-	sameHost := own == other && (loopback(own) || callback.Port() == u.Port())
+	sameHost := own == other && (Loopback(own) || callback.Port() == u.Port())
 	below := strings.HasSuffix(other, "."+own) && callback.Port() == u.Port()
 	root := strings.TrimSuffix(callback.Path, "/")
 	return callback.Scheme == u.Scheme && (sameHost || below) &&
@@ -46,4 +48,13 @@ func addParameters(u *url.URL, parameters map[string]string) string {
 	}
 	c.RawQuery = query.Encode()
 	return c.String()
+}
+
+// Loopback reports whether host, with or without a port, names this machine.
+func Loopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && addr.Unmap().IsLoopback()
 }
