@@ -10,6 +10,7 @@ import (
 
 	"svc/config"
 	"svc/dev/codehost/people"
+	"svc/dev/codehost/record"
 	"svc/http/reply"
 )
 
@@ -93,7 +94,7 @@ func (h *host) credentials(r *http.Request) (a access, ok bool) {
 }
 
 // mayRead reports whether a may see r.
-func (a access) mayRead(r *repository) bool {
+func (a access) mayRead(r *record.Repository) bool {
 	if !r.Private {
 		return true
 	}
@@ -101,20 +102,20 @@ func (a access) mayRead(r *repository) bool {
 }
 
 // covers reports whether r is among the repositories of a's token.
-func (a access) covers(r *repository) bool {
+func (a access) covers(r *record.Repository) bool {
 	return len(a.repos) == 0 || slices.Contains(a.repos, r.Name)
 }
 
 // mayWrite reports whether a may write issues and comments of r.
-func (a access) mayWrite(r *repository) bool { return a.push && a.covers(r) }
+func (a access) mayWrite(r *record.Repository) bool { return a.push && a.covers(r) }
 
 // mayPush reports whether a may change branches of r and merge.
-func (a access) mayPush(r *repository) bool {
+func (a access) mayPush(r *record.Repository) bool {
 	return a.mayWrite(r) && (!a.oauth || slices.Contains(r.Writers, a.login))
 }
 
 // permission is the permission that an account has, whatever its tokens permit.
-func (h *host) permission(r *repository, login string) string {
+func (h *host) permission(r *record.Repository, login string) string {
 	if slices.Contains(r.Writers, login) {
 		return "write"
 	}

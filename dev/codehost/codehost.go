@@ -35,6 +35,7 @@ import (
 	"svc/dev/codehost/faults"
 	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
+	"svc/dev/codehost/record"
 	"svc/fault"
 	"svc/http/limit"
 	"svc/http/middleware"
@@ -79,7 +80,7 @@ type host struct {
 	clock  func() time.Time
 
 	folder       string // of the repositories
-	repositories repositories
+	repositories record.Repositories
 	backend      *bare.Backend
 	tokens       tokens
 	counts       *counts.Counts

@@ -6,6 +6,7 @@ import (
 
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/record"
 )
 
 // Services of git.
@@ -33,7 +34,7 @@ func (h *host) git(path string) http.HandlerFunc {
 		}
 		a, ok := h.credentials(r)
 		h.counts.Request(a.login)
-		repo, known := h.repositories.find(r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git"))
+		repo, known := h.repositories.Find(r.PathValue("owner") + "/" + strings.TrimSuffix(r.PathValue("name"), ".git"))
 		switch {
 		case !ok:
 			askForCredentials(w, "Invalid username or token. Password authentication is not supported for Git operations.")
@@ -48,9 +49,9 @@ func (h *host) git(path string) http.HandlerFunc {
 }
 
 // refusedGit answers a request that may not be served.
-func refusedGit(w http.ResponseWriter, repo *repository, a access, pushes bool) bool {
-	repo.mu.Lock()
-	defer repo.mu.Unlock()
+func refusedGit(w http.ResponseWriter, repo *record.Repository, a access, pushes bool) bool {
+	repo.Lock()
+	defer repo.Unlock()
 	switch {
 	case !a.known && (pushes || !a.mayRead(repo)):
 		askForCredentials(w, "Authentication is required.")
@@ -64,7 +65,7 @@ func refusedGit(w http.ResponseWriter, repo *repository, a access, pushes bool) 
 	return true
 }
 
-func (h *host) serveGit(w http.ResponseWriter, r *http.Request, repo *repository, path string, a access) {
+func (h *host) serveGit(w http.ResponseWriter, r *http.Request, repo *record.Repository, path string, a access) {
 	in, err := bare.Spool(r)
 	if err != nil {
 		http.Error(w, "The request could not be read.", http.StatusBadRequest)
@@ -75,7 +76,7 @@ func (h *host) serveGit(w http.ResponseWriter, r *http.Request, repo *repository
 		h.push(w, in, repo, a)
 		return
 	}
-	h.backend.Serve(w, in, repo.bare, path, bare.Visit{User: a.login, Push: a.push, Workflows: true})
+	h.backend.Serve(w, in, repo.Bare, path, bare.Visit{User: a.login, Push: a.push, Workflows: true})
 }
 
 func askForCredentials(w http.ResponseWriter, text string) {
@@ -84,16 +85,16 @@ func askForCredentials(w http.ResponseWriter, text string) {
 }
 
 // push receives a push, and brings everything up to date with it even if the client has gone meanwhile.
-func (h *host) push(w http.ResponseWriter, r *http.Request, repo *repository, a access) {
-	repo.mu.Lock()
-	defer repo.mu.Unlock()
-	before, err := repo.bare.Refs(r.Context())
+func (h *host) push(w http.ResponseWriter, r *http.Request, repo *record.Repository, a access) {
+	repo.Lock()
+	defer repo.Unlock()
+	before, err := repo.Bare.Refs(r.Context())
 	if err != nil {
 		h.log.ErrorContext(r.Context(), "push", "err", err)
 		http.Error(w, "Internal Server Error", http.StatusInternalServerError)
 		return
 	}
-	h.backend.Serve(w, r, repo.bare, "/"+receivePack, bare.Visit{
+	h.backend.Serve(w, r, repo.Bare, "/"+receivePack, bare.Visit{
 		User: a.login, Push: true, Workflows: a.workflows, Refuse: faults.RefusedPush(r.Context()),
 	})
 	ctx, cancel := lasting(r.Context())

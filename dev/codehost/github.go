@@ -17,6 +17,7 @@ import (
 
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/record"
 )
 
 // This is the part of GitHub's interface that works on repositories, with its fields, statuses and words.
@@ -60,7 +61,7 @@ type visit struct {
 	*http.Request
 	h    *host
 	who  access
-	repo *repository
+	repo *record.Repository
 	head http.Header // of the answer
 }
 
@@ -118,8 +119,8 @@ func (v *visit) handle(n need, next handler) (int, any, error) {
 	if v.find(); v.repo == nil {
 		return 0, nil, errNotFound
 	}
-	v.repo.mu.Lock()
-	defer v.repo.mu.Unlock()
+	v.repo.Lock()
+	defer v.repo.Unlock()
 	if err := v.admit(n); err != nil {
 		return 0, nil, err
 	}
@@ -154,11 +155,11 @@ func (v *visit) name() string {
 // find finds the repository in the path, if there is one.
 func (v *visit) find() {
 	if name := v.name(); name != "" {
-		v.repo, _ = v.h.repositories.find(name)
+		v.repo, _ = v.h.repositories.Find(name)
 		return
 	}
 	if id, err := strconv.ParseInt(v.PathValue("id"), 10, 64); err == nil {
-		v.repo = v.h.repositories.byID(id)
+		v.repo = v.h.repositories.ByID(id)
 	}
 }
 

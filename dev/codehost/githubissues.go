@@ -148,7 +148,7 @@ func createIssue(v *visit) (int, any, error) {
 	i := v.repo.AddIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
 	v.head.Set("Location", v.in("/issues/%d", i.Number))
-	return http.StatusCreated, v.issue(i), v.repo.save()
+	return http.StatusCreated, v.issue(i), v.repo.Save()
 }
 
 // labelNames reads labels, each a name or an object with a name.
@@ -224,7 +224,7 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 		}
 		i.Close(v.who.login, reason, now)
 	}
-	return v.repo.save()
+	return v.repo.Save()
 }
 
 func patchIssue(v *visit) (int, any, error) {
@@ -314,7 +314,7 @@ func createComment(v *visit) (int, any, error) {
 	c := v.repo.AddComment(i, v.who.login, text, v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Comments++ })
 	v.head.Set("Location", v.in("/issues/comments/%d", c.ID))
-	return http.StatusCreated, v.comment(i, c), v.repo.save()
+	return http.StatusCreated, v.comment(i, c), v.repo.Save()
 }
 
 // findComment returns the comment in the path with its issue.
@@ -352,5 +352,5 @@ func patchComment(v *visit) (int, any, error) {
 	}
 	c.Body, c.UpdatedAt, i.UpdatedAt = text, v.h.now(), v.h.now()
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.CommentsEdited++ })
-	return http.StatusOK, v.comment(i, c), v.repo.save()
+	return http.StatusOK, v.comment(i, c), v.repo.Save()
 }

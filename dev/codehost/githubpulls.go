@@ -54,7 +54,7 @@ func (v *visit) pullRequest(i *record.Issue) (object, error) {
 	}
 	mergeable, state := any(nil), "unknown"
 	if !i.Closed {
-		_, err := v.repo.bare.Merged(v.Context(), p.Base, p.Head)
+		_, err := v.repo.Bare.Merged(v.Context(), p.Base, p.Head)
 		conflict := errors.Is(err, bare.ErrConflict)
 		if err != nil && !conflict {
 			return nil, err
@@ -155,8 +155,8 @@ func (v *visit) mayReopen(i *record.Issue, state *string) error {
 	if state == nil || *state != "open" || !i.Closed {
 		return nil
 	}
-	_, headErr := v.repo.bare.Ref(v.Context(), "refs/heads/"+i.Pull.Branch)
-	_, baseErr := v.repo.bare.Ref(v.Context(), "refs/heads/"+i.Pull.Into)
+	_, headErr := v.repo.Bare.Ref(v.Context(), "refs/heads/"+i.Pull.Branch)
+	_, baseErr := v.repo.Bare.Ref(v.Context(), "refs/heads/"+i.Pull.Into)
 	switch {
 	case i.Pull.MergedAt != nil:
 		return invalid("PullRequest", "state", "custom", "The pull request cannot be reopened.")
@@ -184,7 +184,7 @@ func patchPull(v *visit) (int, any, error) {
 		return 0, nil, err
 	}
 	if in.Base != nil && *in.Base != i.Pull.Into {
-		base, err := v.repo.bare.Ref(v.Context(), "refs/heads/"+*in.Base)
+		base, err := v.repo.Bare.Ref(v.Context(), "refs/heads/"+*in.Base)
 		if err != nil || !bare.IsBranch(*in.Base) {
 			return 0, nil, invalid("PullRequest", "base", "invalid", "")
 		}

@@ -11,6 +11,7 @@ import (
 
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/people"
+	"svc/dev/codehost/record"
 )
 
 // nodeID is an id of GitHub's other interface.
@@ -121,21 +122,21 @@ func createRepository(v *visit) (int, any, error) {
 	switch {
 	case !v.who.push:
 		return 0, nil, errForbidden
-	case !isRepositoryName(name) || v.h.repositories.has(name):
+	case !isRepositoryName(name) || v.h.repositories.Has(name):
 		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
 	made.ID = people.IDFor(name + stamp(v.h.now())) // another one than a repository had that was called so
 	made.Description = in.Description
-	r := &repository{file: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), Record: made}
+	r := &record.Repository{File: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), Record: made}
 	var err error
-	if r.bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.file, ".json")+".git", mainBranch); err != nil {
+	if r.Bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.File, ".json")+".git", mainBranch); err != nil {
 		return 0, nil, err
 	}
-	if err := r.save(); err != nil {
+	if err := r.Save(); err != nil {
 		return 0, nil, err
 	}
-	v.h.repositories.add(r)
+	v.h.repositories.Add(r)
 	v.repo = r
 	_, out, err := getRepository(v)
 	return http.StatusCreated, out, err

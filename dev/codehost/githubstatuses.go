@@ -13,7 +13,7 @@ import (
 
 // resolve returns the commit that a path names.
 func (v *visit) resolve(ref string) (string, error) {
-	id, err := v.repo.bare.Resolve(v.Context(), strings.TrimPrefix(ref, "heads/"))
+	id, err := v.repo.Bare.Resolve(v.Context(), strings.TrimPrefix(ref, "heads/"))
 	return id, missing(err, &apiError{status: http.StatusUnprocessableEntity, message: "No commit found for SHA: " + ref})
 }
 
@@ -68,5 +68,5 @@ func createStatus(v *visit) (int, any, error) {
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Statuses++ })
 	out := v.status(s)
 	out["creator"] = v.user(s.Author)
-	return http.StatusCreated, out, v.repo.save()
+	return http.StatusCreated, out, v.repo.Save()
 }

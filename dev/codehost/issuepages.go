@@ -103,7 +103,7 @@ func pullPage(v *view) error {
 	}
 	page.Commits, page.Files = commits, newChangedFiles(changes)
 	if !i.Closed {
-		_, err := v.repo.bare.Merged(v.Context(), i.Pull.Base, i.Pull.Head)
+		_, err := v.repo.Bare.Merged(v.Context(), i.Pull.Base, i.Pull.Head)
 		if page.Conflict = errors.Is(err, bare.ErrConflict); err != nil && !page.Conflict {
 			return err
 		}
@@ -135,7 +135,7 @@ func newIssue(v *view) error {
 	}
 	i := v.repo.AddIssue(by, title, body, nil, v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
-	if err := v.repo.save(); err != nil {
+	if err := v.repo.Save(); err != nil {
 		return err
 	}
 	return v.seeOther("/issues/" + strconv.Itoa(i.Number))
@@ -164,7 +164,7 @@ func act(v *view) error {
 	if err := v.change(i, by, v.PostForm.Get("action")); err != nil {
 		return err
 	}
-	if err := v.repo.save(); err != nil {
+	if err := v.repo.Save(); err != nil {
 		return err
 	}
 	page := "/issues/"

@@ -36,20 +36,20 @@ type view struct {
 	*http.Request
 	w    http.ResponseWriter
 	h    *host
-	repo *repository
+	repo *record.Repository
 }
 
 // page makes a handler of a page. Where the repository or the number is missing, a placeholder stands for
 // what, if that is not empty: runs of the demonstration link to it.
 func (h *host) page(handle func(*view) error, what string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		repo, known := h.repositories.find(r.PathValue("owner") + "/" + r.PathValue("name"))
+		repo, known := h.repositories.Find(r.PathValue("owner") + "/" + r.PathValue("name"))
 		if !known {
 			placeholder(w, r, what)
 			return
 		}
-		repo.mu.Lock()
-		defer repo.mu.Unlock()
+		repo.Lock()
+		defer repo.Unlock()
 		ctx := r.Context()
 		if r.Method != http.MethodGet {
 			lasts, cancel := lasting(ctx)
@@ -125,8 +125,8 @@ func (h *host) homePage(w http.ResponseWriter, _ *http.Request) {
 		Private, Empty bool
 	}
 	var rows []row
-	for _, r := range h.repositories.all() {
-		r.mu.Lock()
+	for _, r := range h.repositories.All() {
+		r.Lock()
 		one := row{Name: r.Name, Private: r.Private}
 		for _, i := range r.Issues {
 			if !i.Closed && i.Pull != nil {
@@ -135,7 +135,7 @@ func (h *host) homePage(w http.ResponseWriter, _ *http.Request) {
 				one.Issues++
 			}
 		}
-		r.mu.Unlock()
+		r.Unlock()
 		rows = append(rows, one)
 	}
 	w.Header().Set("Content-Security-Policy", quietPolicy)
@@ -149,13 +149,13 @@ func (h *host) homePage(w http.ResponseWriter, _ *http.Request) {
 func (v *view) at() (ref, id, path string, err error) {
 	path = v.PathValue("path")
 	if path == "" {
-		id, err = v.repo.bare.Resolve(v.Context(), v.repo.DefaultBranch)
+		id, err = v.repo.Bare.Resolve(v.Context(), v.repo.DefaultBranch)
 		return v.repo.DefaultBranch, id, "", err
 	}
 	parts := strings.Split(path, "/")
 	for n := 1; n <= len(parts); n++ {
 		ref = strings.Join(parts[:n], "/")
-		if id, err = v.repo.bare.Resolve(v.Context(), ref); err == nil {
+		if id, err = v.repo.Bare.Resolve(v.Context(), ref); err == nil {
 			return ref, id, strings.Join(parts[n:], "/"), nil
 		}
 	}
@@ -179,15 +179,15 @@ func filesPage(v *view) error {
 		return err
 	}
 	page.Ref, page.Path = ref, path
-	if page.Files, err = v.repo.bare.Files(v.Context(), id, path); err != nil {
+	if page.Files, err = v.repo.Bare.Files(v.Context(), id, path); err != nil {
 		return err
 	}
-	last, err := v.repo.bare.Commit(v.Context(), id)
+	last, err := v.repo.Bare.Commit(v.Context(), id)
 	if err != nil {
 		return err
 	}
 	page.Last = &last
-	if text, err := v.repo.bare.File(v.Context(), id, strings.TrimPrefix(path+"/README.md", "/")); err == nil {
+	if text, err := v.repo.Bare.File(v.Context(), id, strings.TrimPrefix(path+"/README.md", "/")); err == nil {
 		page.Readme = string(text)
 	}
 	return v.show("files", page)
@@ -202,7 +202,7 @@ func filePage(v *view) error {
 	if err != nil {
 		return err
 	}
-	text, err := v.repo.bare.File(v.Context(), id, path)
+	text, err := v.repo.Bare.File(v.Context(), id, path)
 	if err != nil {
 		return err
 	}
@@ -221,9 +221,9 @@ const shownCommits = 50
 
 func commitsPage(v *view) error {
 	commits := []bare.Commit{}
-	id, err := v.repo.bare.Resolve(v.Context(), v.repo.DefaultBranch)
+	id, err := v.repo.Bare.Resolve(v.Context(), v.repo.DefaultBranch)
 	if err == nil {
-		commits, err = v.repo.bare.Log(v.Context(), shownCommits, id)
+		commits, err = v.repo.Bare.Log(v.Context(), shownCommits, id)
 	}
 	if err != nil && !errors.Is(err, bare.ErrNotFound) {
 		return err
@@ -269,7 +269,7 @@ func commitPage(v *view) error {
 	if !bare.IsID(id) {
 		return errNotFound
 	}
-	c, err := v.repo.bare.Commit(v.Context(), id)
+	c, err := v.repo.Bare.Commit(v.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func commitPage(v *view) error {
 	if len(c.Parents) > 0 {
 		parent = c.Parents[0]
 	}
-	changes, err := v.repo.bare.Diff(v.Context(), parent, id)
+	changes, err := v.repo.Bare.Diff(v.Context(), parent, id)
 	if err != nil {
 		return err
 	}

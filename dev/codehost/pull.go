@@ -24,7 +24,7 @@ type newPull struct {
 }
 
 // openPull opens a pull request from a branch of the repository. The head may have the owner before it.
-func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*record.Issue, error) {
+func (h *host) openPull(ctx context.Context, r *record.Repository, in newPull) (*record.Issue, error) {
 	owner, _, _ := strings.Cut(r.Name, "/")
 	branch, _ := strings.CutPrefix(in.head, owner+":")
 	head, err := h.branchFor(ctx, r, "head", branch)
@@ -36,7 +36,7 @@ func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*record
 		return nil, err
 	}
 	made := &record.Issue{Pull: &record.Pull{Branch: branch, Into: in.base}}
-	contained, err := r.bare.Contains(ctx, base, head)
+	contained, err := r.Bare.Contains(ctx, base, head)
 	switch {
 	case err != nil:
 		return nil, err
@@ -47,27 +47,27 @@ func (h *host) openPull(ctx context.Context, r *repository, in newPull) (*record
 	}
 	i := r.AddIssue(in.author, in.title, in.body, nil, h.now())
 	i.Pull = &record.Pull{ID: r.NextID(), Branch: branch, Into: in.base, Head: head, Before: head, Base: base, Draft: in.draft}
-	if err := r.bare.Point(ctx, pullRef(i.Number), head); err != nil {
+	if err := r.Bare.Point(ctx, pullRef(i.Number), head); err != nil {
 		return nil, err
 	}
 	h.counts.Add(r.Name, func(c *counts.Effects) { c.Pulls++ })
-	return i, r.save()
+	return i, r.Save()
 }
 
 // branchFor returns the head of a branch that a field names.
-func (h *host) branchFor(ctx context.Context, r *repository, field, name string) (string, error) {
+func (h *host) branchFor(ctx context.Context, r *record.Repository, field, name string) (string, error) {
 	if name == "" {
 		return "", invalid("PullRequest", field, "missing_field", "")
 	}
 	if !bare.IsBranch(name) {
 		return "", invalid("PullRequest", field, "invalid", "")
 	}
-	id, err := r.bare.Ref(ctx, "refs/heads/"+name)
+	id, err := r.Bare.Ref(ctx, "refs/heads/"+name)
 	return id, missing(err, invalid("PullRequest", field, "invalid", ""))
 }
 
 // otherPull returns an open pull request with the branches of i, or nil.
-func (h *host) otherPull(r *repository, i *record.Issue) *record.Issue {
+func (h *host) otherPull(r *record.Repository, i *record.Issue) *record.Issue {
 	for _, other := range r.Issues {
 		if other != i && other.Pull != nil && !other.Closed && other.Pull.Branch == i.Pull.Branch && other.Pull.Into == i.Pull.Into {
 			return other
@@ -85,16 +85,16 @@ func alreadyOpen(owner, branch string) error {
 const maxCommits = 1000
 
 // work returns the commits of a pull request, the newest first, and its changes from where it left its base.
-func (h *host) work(ctx context.Context, r *repository, p *record.Pull) ([]bare.Commit, []bare.Change, error) {
-	from, err := r.bare.MergeBase(ctx, p.Base, p.Head)
+func (h *host) work(ctx context.Context, r *record.Repository, p *record.Pull) ([]bare.Commit, []bare.Change, error) {
+	from, err := r.Bare.MergeBase(ctx, p.Base, p.Head)
 	if err != nil && !errors.Is(err, bare.ErrNotFound) {
 		return nil, nil, err
 	}
-	commits, err := r.bare.Log(ctx, maxCommits, p.Head, "^"+p.Base)
+	commits, err := r.Bare.Log(ctx, maxCommits, p.Head, "^"+p.Base)
 	if err != nil {
 		return nil, nil, err
 	}
-	changes, err := r.bare.Diff(ctx, from, p.Head)
+	changes, err := r.Bare.Diff(ctx, from, p.Head)
 	return commits, changes, err
 }
 
@@ -116,9 +116,9 @@ func notMergeable(text string) *apiError {
 }
 
 // merge merges a pull request and returns the merge commit.
-func (h *host) merge(ctx context.Context, r *repository, i *record.Issue, m merging) (string, error) {
+func (h *host) merge(ctx context.Context, r *record.Repository, i *record.Issue, m merging) (string, error) {
 	p, ref := i.Pull, "refs/heads/"+i.Pull.Into
-	base, err := r.bare.Ref(ctx, ref)
+	base, err := r.Bare.Ref(ctx, ref)
 	switch {
 	case err != nil:
 		return "", missing(err, errNotMergeable)
@@ -138,7 +138,7 @@ func (h *host) merge(ctx context.Context, r *repository, i *record.Issue, m merg
 	if err != nil {
 		return "", err
 	}
-	err = r.bare.Update(ctx, ref, base, commit)
+	err = r.Bare.Update(ctx, ref, base, commit)
 	if errors.Is(err, bare.ErrMoved) {
 		return "", errBaseMoved
 	}
@@ -155,7 +155,7 @@ func (h *host) merge(ctx context.Context, r *repository, i *record.Issue, m merg
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #([0-9]{1,9})\b`)
 
 // merged counts a merge, and closes the issues that it names, if it is into the default branch.
-func (h *host) merged(r *repository, i *record.Issue) {
+func (h *host) merged(r *record.Repository, i *record.Issue) {
 	h.counts.Add(r.Name, func(c *counts.Effects) { c.Merges++ })
 	if i.Pull.Into != r.DefaultBranch {
 		return
@@ -169,8 +169,8 @@ func (h *host) merged(r *repository, i *record.Issue) {
 }
 
 // mergeCommit writes the commit that merges a pull request into base.
-func (h *host) mergeCommit(ctx context.Context, r *repository, i *record.Issue, base string, m merging) (string, error) {
-	tree, err := r.bare.Merged(ctx, base, i.Pull.Head)
+func (h *host) mergeCommit(ctx context.Context, r *record.Repository, i *record.Issue, base string, m merging) (string, error) {
+	tree, err := r.Bare.Merged(ctx, base, i.Pull.Head)
 	if errors.Is(err, bare.ErrConflict) {
 		return "", errNotMergeable
 	}
@@ -178,7 +178,7 @@ func (h *host) mergeCommit(ctx context.Context, r *repository, i *record.Issue, 
 		return "", err
 	}
 	if faults.Lying(ctx) {
-		if tree, err = r.bare.Ref(ctx, base+"^{tree}"); err != nil {
+		if tree, err = r.Bare.Ref(ctx, base+"^{tree}"); err != nil {
 			return "", err
 		}
 	}
@@ -197,11 +197,11 @@ func (h *host) mergeCommit(ctx context.Context, r *repository, i *record.Issue, 
 		c.Message += "\n\n" + text
 	}
 	c.Message += "\n"
-	return r.bare.Write(ctx, c)
+	return r.Bare.Write(ctx, c)
 }
 
 // squashed returns the message of a squash merge: that of a single commit, or a list.
-func (h *host) squashed(ctx context.Context, r *repository, i *record.Issue) (title, message string, err error) {
+func (h *host) squashed(ctx context.Context, r *record.Repository, i *record.Issue) (title, message string, err error) {
 	commits, _, err := h.work(ctx, r, i.Pull)
 	if err != nil {
 		return "", "", err

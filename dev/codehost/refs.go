@@ -12,8 +12,8 @@ import (
 // sync brings the pull requests of a repository up to date with its branches, after somebody has
 // changed these: a push to the branch moves the head; a head that is in the base is merged; without
 // its branch a pull request is closed. It also makes up for what a crash has left undone.
-func (h *host) sync(ctx context.Context, r *repository, by string) error {
-	refs, err := r.bare.Refs(ctx)
+func (h *host) sync(ctx context.Context, r *record.Repository, by string) error {
+	refs, err := r.Bare.Refs(ctx)
 	if err != nil {
 		return fmt.Errorf("read refs of %s: %w", r.Name, err)
 	}
@@ -31,17 +31,17 @@ func (h *host) sync(ctx context.Context, r *repository, by string) error {
 	if !changed {
 		return nil
 	}
-	return r.save()
+	return r.Save()
 }
 
 // syncPull is sync for one pull request. It reports whether that has changed.
-func (h *host) syncPull(ctx context.Context, r *repository, i *record.Issue, refs map[string]string, by string) (bool, error) {
+func (h *host) syncPull(ctx context.Context, r *record.Repository, i *record.Issue, refs map[string]string, by string) (bool, error) {
 	p, now := i.Pull, h.now()
 	head, base := refs["refs/heads/"+p.Branch], refs["refs/heads/"+p.Into]
 	if base != "" && base != p.Base {
-		merged, err := r.bare.Contains(ctx, base, p.Head)
+		merged, err := r.Bare.Contains(ctx, base, p.Head)
 		if err == nil && !merged && head != "" {
-			if merged, err = r.bare.Contains(ctx, base, head); merged {
+			if merged, err = r.Bare.Contains(ctx, base, head); merged {
 				p.Before, p.Head = p.Head, head
 			}
 		}
@@ -62,7 +62,7 @@ func (h *host) syncPull(ctx context.Context, r *repository, i *record.Issue, ref
 		return true, nil
 	case head != p.Head:
 		p.Before, p.Head, p.Base, i.UpdatedAt = p.Head, head, base, now
-		return true, r.bare.Point(ctx, pullRef(i.Number), head)
+		return true, r.Bare.Point(ctx, pullRef(i.Number), head)
 	case base != p.Base:
 		p.Base = base
 		return true, nil
@@ -74,8 +74,8 @@ func (h *host) syncPull(ctx context.Context, r *repository, i *record.Issue, ref
 func pullRef(number int) string { return "refs/pull/" + strconv.Itoa(number) + "/head" }
 
 // pushed counts the branches that a push has changed, and syncs.
-func (h *host) pushed(ctx context.Context, r *repository, before map[string]string, by string) error {
-	after, err := r.bare.Refs(ctx)
+func (h *host) pushed(ctx context.Context, r *record.Repository, before map[string]string, by string) error {
+	after, err := r.Bare.Refs(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (h *host) pushed(ctx context.Context, r *repository, before map[string]stri
 	if err := h.sync(ctx, r, by); err != nil {
 		return err
 	}
-	return r.save()
+	return r.Save()
 }
 
 func union(a, b map[string]string) map[string]bool {
@@ -109,7 +109,7 @@ func union(a, b map[string]string) map[string]bool {
 }
 
 // changed is pushed for branches that the host itself has changed.
-func (h *host) changed(ctx context.Context, r *repository, before, after map[string]string, by string) error {
+func (h *host) changed(ctx context.Context, r *record.Repository, before, after map[string]string, by string) error {
 	for name := range union(before, after) {
 		h.counts.Add(r.Name, func(c *counts.Effects) { c.Change(before[name], after[name]) })
 	}
@@ -117,5 +117,5 @@ func (h *host) changed(ctx context.Context, r *repository, before, after map[str
 	if err := h.sync(ctx, r, by); err != nil {
 		return err
 	}
-	return r.save()
+	return r.Save()
 }

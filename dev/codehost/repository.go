@@ -1,20 +1,15 @@
 package codehost
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"svc/atomicfile"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
@@ -71,53 +66,20 @@ func (r Repository) check() error {
 	return nil
 }
 
-// A repository is a bare repository with its record. mu protects the record and writes of refs.
-type repository struct {
-	mu   sync.Mutex
-	bare bare.Repo
-	file string // of the record
-	*record.Record
-}
-
-// openRepository reads the record of a file beside a repository.
-func openRepository(file string) (*repository, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	r := &repository{bare: bare.Repo{Dir: strings.TrimSuffix(file, ".json") + ".git"}, file: file, Record: &record.Record{}}
-	if err := json.Unmarshal(text, r.Record); err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	return r, nil
-}
-
-// save writes the record.
-func (r *repository) save() error {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	if err := e.Encode(r.Record); err != nil {
-		return fmt.Errorf("save %s: %w", r.Name, err)
-	}
-	return atomicfile.Write(r.file, text.Bytes(), 0o600)
-}
-
 // importRepository makes a repository in a folder. The record is written last: what an interrupted import
 // left is made again.
-func importRepository(ctx context.Context, folder string, in Repository) (*repository, error) {
-	r := &repository{file: filepath.Join(folder, in.Name+".json"), Record: in.record()}
+func importRepository(ctx context.Context, folder string, in Repository) (*record.Repository, error) {
+	r := &record.Repository{File: filepath.Join(folder, in.Name+".json"), Record: in.record()}
 	dir := filepath.Join(folder, in.Name+".git")
 	err := os.RemoveAll(dir)
 	if err == nil {
-		r.bare, err = bare.Create(ctx, dir, mainBranch)
+		r.Bare, err = bare.Create(ctx, dir, mainBranch)
 	}
 	if err == nil {
-		err = r.bare.Import(ctx, mainBranch, bare.First{Files: in.Files, Author: in.Author, At: in.At, Message: in.Message})
+		err = r.Bare.Import(ctx, mainBranch, bare.First{Files: in.Files, Author: in.Author, At: in.At, Message: in.Message})
 	}
 	if err == nil {
-		err = r.save()
+		err = r.Save()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("import %s: %w", in.Name, err)
@@ -151,72 +113,24 @@ func (h *host) openAll(ctx context.Context, folder string, list []Repository) er
 		return err
 	}
 	for _, file := range files {
-		r, err := openRepository(filepath.Join(folder, file))
+		r, err := record.OpenRepository(filepath.Join(folder, file))
 		if err != nil {
 			return err
 		}
 		if err := h.sync(ctx, r, ""); err != nil {
 			return err
 		}
-		h.repositories.add(r)
+		h.repositories.Add(r)
 	}
 	for _, in := range list {
-		if _, known := h.repositories.find(in.Name); known {
+		if _, known := h.repositories.Find(in.Name); known {
 			continue
 		}
 		r, err := importRepository(ctx, folder, in)
 		if err != nil {
 			return err
 		}
-		h.repositories.add(r)
+		h.repositories.Add(r)
 	}
 	return nil
-}
-
-// repositories are the host's repositories. Their order is that of their files.
-type repositories struct {
-	mu    sync.RWMutex
-	list  []*repository
-	names map[string]*repository
-}
-
-func (l *repositories) add(r *repository) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, r)
-	slices.SortFunc(l.list, func(a, b *repository) int { return strings.Compare(a.file, b.file) })
-	if l.names == nil {
-		l.names = map[string]*repository{}
-	}
-	l.names[r.Name] = r
-}
-
-func (l *repositories) all() []*repository {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return slices.Clone(l.list)
-}
-
-// byID returns the repository with an id, or nil.
-func (l *repositories) byID(id int64) *repository {
-	for _, r := range l.all() {
-		if r.ID == id {
-			return r
-		}
-	}
-	return nil
-}
-
-// has reports whether a repository has a name.
-func (l *repositories) has(name string) bool {
-	_, known := l.find(name)
-	return known
-}
-
-// find returns a repository by its name.
-func (l *repositories) find(name string) (r *repository, known bool) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	r, known = l.names[strings.ToLower(name)]
-	return r, known
 }

@@ -1,4 +1,4 @@
-// Package record is what the code host keeps of a repository besides git's objects.
+// Package record keeps the repositories of the code host, each with what it has besides git's objects.
 package record
 
 import (
