@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"svc/config"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
-	"svc/http/reply"
 )
 
 // A Token is a token that is configured, of an account that nobody signs in as.
@@ -141,11 +139,4 @@ func (h *host) account(login string) people.Person {
 		return p
 	}
 	return people.Person{ID: people.IDFor(login), Login: login}
-}
-
-// refuse answers an error like GitHub's API.
-func refuse(w http.ResponseWriter, status int, text string) {
-	reply.JSON(w, status, map[string]string{
-		"message": text, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(status),
-	})
 }

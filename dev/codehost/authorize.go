@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/fault"
@@ -75,7 +76,7 @@ func (h *host) exchange(w http.ResponseWriter, r *http.Request) {
 	if refusal, ok := errors.AsType[*oauth.Refusal](err); ok {
 		fields = refusal.Fields()
 	} else if err != nil {
-		refuse(w, http.StatusBadRequest, "Problems parsing the body")
+		api.Refuse(w, http.StatusBadRequest, "Problems parsing the body")
 		return
 	}
 	w.Header().Set("Pragma", "no-cache")

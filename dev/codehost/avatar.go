@@ -1,13 +1,9 @@
 package codehost
 
 import (
-	"fmt"
-	"hash/fnv"
-	"html"
 	"net/http"
-	"strings"
-	"unicode"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/people"
 )
 
@@ -16,37 +12,12 @@ import (
 func (h *host) avatar(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("login")
 	if !people.IsLogin(name) {
-		refuse(w, http.StatusNotFound, "Not Found")
+		api.Refuse(w, http.StatusNotFound, "Not Found")
 		return
 	}
 	p, _ := h.people.ByLogin(name)
 	w.Header().Set("Content-Type", "image/svg+xml")
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin") // other sites embed it
-	_, _ = fmt.Fprintf(w, picture, hue(name), html.EscapeString(initials(p.Name, name)))
-}
-
-// picture has white letters, which are legible on every hue at this lightness.
-const picture = `<svg xmlns="http://www.w3.org/2000/svg" width="80" height="80" viewBox="0 0 80 80">` +
-	`<rect width="80" height="80" fill="hsl(%d,60%%,30%%)"/>` +
-	`<text x="40" y="40" fill="#fff" font-family="Inter,system-ui,sans-serif" font-size="32" font-weight="600"` +
-	` text-anchor="middle" dominant-baseline="central">%s</text></svg>` + "\n"
-
-func hue(login string) uint32 {
-	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(login)) // never fails
-	return sum.Sum32() % 360
-}
-
-// initials returns the first letters of the first and the last word of a name.
-func initials(name, login string) string {
-	words := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-	if len(words) == 0 {
-		words = []string{login}
-	}
-	first, last := []rune(words[0])[:1], []rune{}
-	if len(words) > 1 {
-		last = []rune(words[len(words)-1])[:1]
-	}
-	return strings.ToUpper(string(first) + string(last))
+	people.DrawAvatar(w, p.Name, name)
 }

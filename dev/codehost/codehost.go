@@ -30,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
@@ -85,7 +86,7 @@ type host struct {
 	tokens       tokens
 	counts       *counts.Counts
 	faults       *faults.Rules // nil if they are off
-	hours        hours
+	hours        api.Hours
 }
 
 // now is the time to the second, as GitHub tells it.
@@ -101,7 +102,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 		people: known, counts: counts.New(), limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
 	}
 	if cfg.Faults {
-		h.faults = &faults.Rules{Refuse: refuse}
+		h.faults = &faults.Rules{Refuse: api.Refuse}
 	}
 	if h.tokens, err = newTokens(cfg.Tokens, known); err != nil {
 		return nil, err
@@ -182,7 +183,7 @@ func (h *host) routes() http.Handler {
 	})
 	mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("GET /{$}", h.homePage)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, http.StatusNotFound, "Not Found") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { api.Refuse(w, http.StatusNotFound, "Not Found") })
 	return mux
 }
 

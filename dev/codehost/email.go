@@ -3,8 +3,8 @@ package codehost
 import (
 	"fmt"
 	"net/http"
-	"strconv"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/people"
 	"svc/http/reply"
 )
@@ -23,11 +23,11 @@ func (h *host) emails(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list := p.Emails
-	size, number := positiveParam(r, "per_page", 30, 100), positiveParam(r, "page", 1, 1000)
+	size, number := api.PositiveParam(r, "per_page", 30, 100), api.PositiveParam(r, "page", 1, 1000)
 	begin := min((number-1)*size, len(list))
 	end := min(begin+size, len(list))
 	if end < len(list) {
-		w.Header().Set("Link", fmt.Sprintf(`<%s%s?per_page=%d&page=%d>; rel="next"`, base(r), r.URL.Path, size, number+1))
+		w.Header().Set("Link", fmt.Sprintf(`<%s%s?per_page=%d&page=%d>; rel="next"`, api.Base(r), r.URL.Path, size, number+1))
 	}
 	page := []email{}
 	for _, e := range list[begin:end] {
@@ -46,13 +46,4 @@ func visibility(e people.Email) *string {
 		text = "public"
 	}
 	return &text
-}
-
-// positiveParam parses a number in the query. Like GitHub it uses the fallback for invalid values.
-func positiveParam(r *http.Request, name string, fallback, most int) int {
-	n, err := strconv.Atoi(r.URL.Query().Get(name))
-	if err != nil || n < 1 {
-		return fallback
-	}
-	return min(n, most)
 }

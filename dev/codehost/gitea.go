@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/people"
 	"svc/http/reply"
 )
@@ -53,7 +54,7 @@ func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs .
 	for _, need := range needs {
 		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
 			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
-			refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
+			api.Refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
 			return people.Person{}, false
 		}
 	}
@@ -75,7 +76,7 @@ func (h *host) giteaUser(w http.ResponseWriter, r *http.Request) {
 	if p, ok := h.authenticateGitea(w, r, "read:user"); ok {
 		reply.JSON(w, http.StatusOK, giteaUser{
 			ID: p.ID, Login: p.Login, FullName: p.Name, Email: p.Primary().Address,
-			AvatarURL: base(r) + "/avatars/" + p.Login, HTMLURL: base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
+			AvatarURL: api.Base(r) + "/avatars/" + p.Login, HTMLURL: api.Base(r) + "/" + p.Login, IsActive: true, UserName: p.Login,
 		})
 	}
 }
@@ -111,7 +112,7 @@ func (h *host) giteaNewRepo(w http.ResponseWriter, r *http.Request) {
 		Name string `json:"name"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Name == "" {
-		refuse(w, http.StatusUnprocessableEntity, "[Name]: Required")
+		api.Refuse(w, http.StatusUnprocessableEntity, "[Name]: Required")
 		return
 	}
 	reply.JSON(w, http.StatusCreated, map[string]string{"name": in.Name, "full_name": p.Login + "/" + in.Name})

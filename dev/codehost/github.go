@@ -2,21 +2,17 @@ package codehost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
-	"svc/dev/codehost/faults"
 	"svc/dev/codehost/record"
 )
 
@@ -26,35 +22,7 @@ import (
 const apiPrefix = "/api/v3"
 
 // An object is a JSON object of an answer.
-type object map[string]any
-
-// An apiError is an error that is answered.
-type apiError struct {
-	status  int
-	message string
-	errors  []object
-}
-
-func (e *apiError) Error() string { return e.message }
-
-var (
-	errNotFound    = &apiError{status: http.StatusNotFound, message: "Not Found"}
-	errNoTokenHere = &apiError{status: http.StatusUnauthorized, message: "Requires authentication"}
-	errForbidden   = &apiError{status: http.StatusForbidden, message: "Resource not accessible by personal access token"}
-	errBody        = &apiError{status: http.StatusBadRequest, message: "Problems parsing JSON"}
-)
-
-// invalid is the refusal of a field.
-func invalid(resource, field, code, message string) *apiError {
-	return invalidWith(object{"resource": resource, "field": field, "code": code}, message)
-}
-
-func invalidWith(e object, message string) *apiError {
-	if message != "" {
-		e["message"] = message
-	}
-	return &apiError{status: http.StatusUnprocessableEntity, message: "Validation Failed", errors: []object{e}}
-}
+type object = api.Object
 
 // A visit is a request of the interface. repo is locked while it lasts, if there is one.
 type visit struct {
@@ -84,22 +52,14 @@ func (h *host) serve(n need, handle handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{Request: r, h: h, head: w.Header()}
 		status, body, err := v.handle(n, handle)
-		if refused, ok := errors.AsType[*apiError](err); ok {
-			status, body = refused.status, refused.body()
+		if refused, ok := errors.AsType[*api.Error](err); ok {
+			status, body = refused.Status, refused.Body()
 		} else if err != nil {
 			h.log.ErrorContext(r.Context(), "request failed", "err", err)
 			status, body = http.StatusInternalServerError, object{"message": "Server Error"}
 		}
-		answer(w, r, status, body)
+		api.Write(w, r, status, body)
 	}
-}
-
-func (e *apiError) body() object {
-	out := object{"message": e.message, "documentation_url": "https://docs.github.com/rest", "status": strconv.Itoa(e.status)}
-	if e.errors != nil {
-		out["errors"] = e.errors
-	}
-	return out
 }
 
 // handle checks the token, finds and locks the repository, and handles the request.
@@ -107,17 +67,17 @@ func (v *visit) handle(n need, next handler) (int, any, error) {
 	a, ok := v.h.credentials(v.Request)
 	v.who = a
 	v.h.counts.Request(a.login)
-	v.h.hours.count(v.head, a.login, v.h.now())
+	v.h.hours.Count(v.head, a.login, v.h.now())
 	switch {
 	case !ok:
-		return 0, nil, &apiError{status: http.StatusUnauthorized, message: "Bad credentials"}
+		return 0, nil, &api.Error{Status: http.StatusUnauthorized, Message: "Bad credentials"}
 	case n >= needToken && n != needRead && !a.known:
-		return 0, nil, errNoTokenHere
+		return 0, nil, api.ErrNoTokenHere
 	case n < needRead:
 		return next(v)
 	}
 	if v.find(); v.repo == nil {
-		return 0, nil, errNotFound
+		return 0, nil, api.ErrNotFound
 	}
 	v.repo.Lock()
 	defer v.repo.Unlock()
@@ -137,9 +97,9 @@ func (v *visit) admit(n need) error {
 	a := v.who
 	switch {
 	case !a.mayRead(v.repo):
-		return errNotFound
+		return api.ErrNotFound
 	case n == needPush && !a.mayPush(v.repo), n == needWrite && !a.mayWrite(v.repo):
-		return errForbidden
+		return api.ErrForbidden
 	}
 	return nil
 }
@@ -168,52 +128,22 @@ func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 }
 
-// answer writes an answer. One to GET has an ETag, and is 304 if the caller has it.
-func answer(w http.ResponseWriter, r *http.Request, status int, body any) {
-	head := w.Header()
-	head.Set("X-GitHub-Request-Id", head.Get("X-Request-Id"))
-	head.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
-	head.Set("X-GitHub-Media-Type", "github.v3; format=json")
-	if body == nil {
-		w.WriteHeader(status)
-		return
-	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // the type is a bug
-	}
-	head.Set("Content-Type", "application/json; charset=utf-8")
-	if r.Method == http.MethodGet && status == http.StatusOK {
-		sum := sha256.Sum256(append(text, r.Header.Get("Authorization")...))
-		tag := `W/"` + hex.EncodeToString(sum[:]) + `"`
-		head.Set("ETag", tag)
-		head.Set("Cache-Control", "private, max-age=60, s-maxage=60")
-		head.Set("Vary", "Accept, Authorization, Cookie, X-GitHub-OTP")
-		if slices.Contains(strings.Split(r.Header.Get("If-None-Match"), ", "), tag) {
-			w.WriteHeader(http.StatusNotModified)
-			return
-		}
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(text) // fails if the client has gone
-}
-
 // read decodes a body. Like GitHub it ignores unknown fields.
 func (v *visit) read(into any) error {
 	if err := json.NewDecoder(v.Body).Decode(into); err != nil {
-		return errBody
+		return api.ErrBody
 	}
 	return nil
 }
 
 // api returns an address of the interface.
 func (v *visit) api(format string, args ...any) string {
-	return base(v.Request) + apiPrefix + fmt.Sprintf(format, args...)
+	return api.Base(v.Request) + apiPrefix + fmt.Sprintf(format, args...)
 }
 
 // web returns the address of a page.
 func (v *visit) web(format string, args ...any) string {
-	return base(v.Request) + "/" + v.repo.Name + fmt.Sprintf(format, args...)
+	return api.Base(v.Request) + "/" + v.repo.Name + fmt.Sprintf(format, args...)
 }
 
 // in returns an address of the interface below the repository.
@@ -225,7 +155,7 @@ func (v *visit) in(format string, args ...any) string {
 func (v *visit) number() (int, error) {
 	n, err := strconv.Atoi(v.PathValue("number"))
 	if err != nil {
-		return 0, errNotFound
+		return 0, api.ErrNotFound
 	}
 	return n, nil
 }
@@ -238,58 +168,9 @@ func (v *visit) since() (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, &apiError{status: http.StatusUnprocessableEntity, message: "The since parameter must be a time."}
+		return at, &api.Error{Status: http.StatusUnprocessableEntity, Message: "The since parameter must be a time."}
 	}
 	return at, nil
-}
-
-// paged returns the page of a list that the query asks for, and sets Link.
-func paged[T any](v *visit, list []T) []T {
-	size, number := positiveParam(v.Request, "per_page", 30, 100), positiveParam(v.Request, "page", 1, 10_000)
-	last := max(1, (len(list)+size-1)/size)
-	link := func(page int, rel string) string {
-		query := v.URL.Query()
-		query.Set("page", strconv.Itoa(page))
-		return "<" + base(v.Request) + v.URL.Path + "?" + query.Encode() + `>; rel="` + rel + `"`
-	}
-	var links []string
-	if number > 1 {
-		links = append(links, link(number-1, "prev"))
-	}
-	if number < last {
-		links = append(links, link(number+1, "next"), link(last, "last"))
-	}
-	if number > 1 {
-		links = append(links, link(1, "first"))
-	}
-	if links != nil {
-		v.head.Set("Link", strings.Join(links, ", "))
-	}
-	begin := min((number-1)*size, len(list))
-	return list[begin:min(begin+size, len(list))]
-}
-
-// hours count requests by account and hour. The limit is told, and not enforced: tests inject it as a fault.
-type hours struct {
-	mu     sync.Mutex
-	hour   time.Time
-	counts map[string]int
-}
-
-// count counts a request and sets the headers of the limit.
-func (l *hours) count(head http.Header, login string, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if hour := now.Truncate(time.Hour); !hour.Equal(l.hour) {
-		l.hour, l.counts = hour, map[string]int{}
-	}
-	l.counts[login]++
-	used := min(l.counts[login], faults.Hourly-1)
-	head.Set("X-RateLimit-Limit", strconv.Itoa(faults.Hourly))
-	head.Set("X-RateLimit-Remaining", strconv.Itoa(faults.Hourly-used))
-	head.Set("X-RateLimit-Used", strconv.Itoa(used))
-	head.Set("X-RateLimit-Reset", strconv.FormatInt(l.hour.Add(time.Hour).Unix(), 10))
-	head.Set("X-RateLimit-Resource", "core")
 }
 
 // stamp formats a time as GitHub does.
@@ -312,7 +193,7 @@ func textOrNull(text string) any {
 }
 
 // missing turns bare's ErrNotFound into an answer.
-func missing(err error, p *apiError) error {
+func missing(err error, p *api.Error) error {
 	if errors.Is(err, bare.ErrNotFound) {
 		return p
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
@@ -89,7 +90,7 @@ func listIssues(v *visit) (int, any, error) {
 	}
 	order(list, query.Get("sort"), query.Get("direction"))
 	out := []object{}
-	for _, i := range paged(v, list) {
+	for _, i := range api.Page(v.head, v.Request, list) {
 		out = append(out, v.issue(i))
 	}
 	return http.StatusOK, out, nil
@@ -125,11 +126,11 @@ func order(list []*record.Issue, by, direction string) {
 func checkText(resource, title, body string) error {
 	switch {
 	case strings.TrimSpace(title) == "":
-		return invalid(resource, "title", "missing_field", "")
+		return api.Invalid(resource, "title", "missing_field", "")
 	case len([]rune(title)) > maxTitle:
-		return invalid(resource, "title", "custom", "title is too long (maximum is 256 characters)")
+		return api.Invalid(resource, "title", "custom", "title is too long (maximum is 256 characters)")
 	case len([]rune(body)) > maxText:
-		return invalid(resource, "body", "custom", "body is too long (maximum is 65536 characters)")
+		return api.Invalid(resource, "body", "custom", "body is too long (maximum is 65536 characters)")
 	}
 	return nil
 }
@@ -173,7 +174,7 @@ func (v *visit) findIssue() (*record.Issue, error) {
 	if i := v.repo.Issue(n); i != nil {
 		return i, nil
 	}
-	return nil, errNotFound
+	return nil, api.ErrNotFound
 }
 
 func getIssue(v *visit) (int, any, error) {
@@ -204,7 +205,7 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 		return err
 	}
 	if e.State != nil && *e.State != "open" && *e.State != "closed" {
-		return invalid("Issue", "state", "invalid", "")
+		return api.Invalid("Issue", "state", "invalid", "")
 	}
 	i.Title, i.Body, i.UpdatedAt = title, body, now
 	if e.Labels != nil {
@@ -267,7 +268,7 @@ func getComments(v *visit) (int, any, error) {
 	case v.PathValue("comment") == "comments":
 		return listComments(v)
 	}
-	return 0, nil, errNotFound
+	return 0, nil, api.ErrNotFound
 }
 
 func listComments(v *visit) (int, any, error) {
@@ -281,7 +282,7 @@ func listComments(v *visit) (int, any, error) {
 	}
 	list := slices.DeleteFunc(slices.Clone(i.Comments), func(c *record.Comment) bool { return c.UpdatedAt.Before(since) })
 	out := []object{}
-	for _, c := range paged(v, list) {
+	for _, c := range api.Page(v.head, v.Request, list) {
 		out = append(out, v.comment(i, c))
 	}
 	return http.StatusOK, out, nil
@@ -295,9 +296,9 @@ func (v *visit) readComment() (string, error) {
 	}
 	switch {
 	case strings.TrimSpace(in.Body) == "":
-		return "", invalid("IssueComment", "body", "missing_field", "")
+		return "", api.Invalid("IssueComment", "body", "missing_field", "")
 	case len([]rune(in.Body)) > maxText:
-		return "", invalid("IssueComment", "body", "custom", "body is too long (maximum is 65536 characters)")
+		return "", api.Invalid("IssueComment", "body", "custom", "body is too long (maximum is 65536 characters)")
 	}
 	return in.Body, nil
 }
@@ -321,12 +322,12 @@ func createComment(v *visit) (int, any, error) {
 func (v *visit) findComment() (*record.Issue, *record.Comment, error) {
 	id, err := strconv.ParseInt(v.PathValue("comment"), 10, 64)
 	if err != nil {
-		return nil, nil, errNotFound
+		return nil, nil, api.ErrNotFound
 	}
 	if i, c := v.repo.Comment(id); c != nil {
 		return i, c, nil
 	}
-	return nil, nil, errNotFound
+	return nil, nil, api.ErrNotFound
 }
 
 func getComment(v *visit) (int, any, error) {
@@ -344,7 +345,7 @@ func patchComment(v *visit) (int, any, error) {
 		return 0, nil, err
 	}
 	if c.Author != v.who.login && !v.who.mayPush(v.repo) {
-		return 0, nil, errForbidden
+		return 0, nil, api.ErrForbidden
 	}
 	text, err := v.readComment()
 	if err != nil {

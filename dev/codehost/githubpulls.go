@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/faults"
 	"svc/dev/codehost/record"
@@ -94,7 +95,7 @@ func listPulls(v *visit) (int, any, error) {
 	}
 	order(list, query.Get("sort"), query.Get("direction"))
 	out := []object{}
-	for _, i := range paged(v, list) {
+	for _, i := range api.Page(v.head, v.Request, list) {
 		out = append(out, v.pullSummary(i))
 	}
 	return http.StatusOK, out, nil
@@ -138,7 +139,7 @@ func (v *visit) findPull() (*record.Issue, error) {
 	if i := v.repo.Pull(n); i != nil {
 		return i, nil
 	}
-	return nil, errNotFound
+	return nil, api.ErrNotFound
 }
 
 func getPull(v *visit) (int, any, error) {
@@ -159,11 +160,12 @@ func (v *visit) mayReopen(i *record.Issue, state *string) error {
 	_, baseErr := v.repo.Bare.Ref(v.Context(), "refs/heads/"+i.Pull.Into)
 	switch {
 	case i.Pull.MergedAt != nil:
-		return invalid("PullRequest", "state", "custom", "The pull request cannot be reopened.")
+		return api.Invalid("PullRequest", "state", "custom", "The pull request cannot be reopened.")
 	case headErr != nil:
-		return invalid("PullRequest", "state", "custom", fmt.Sprintf("state cannot be changed. The %s branch has been deleted.", i.Pull.Branch))
+		return api.Invalid("PullRequest", "state", "custom",
+			fmt.Sprintf("state cannot be changed. The %s branch has been deleted.", i.Pull.Branch))
 	case baseErr != nil:
-		return invalid("PullRequest", "state", "custom", fmt.Sprintf("state cannot be changed. The %s branch has been deleted.", i.Pull.Into))
+		return api.Invalid("PullRequest", "state", "custom", fmt.Sprintf("state cannot be changed. The %s branch has been deleted.", i.Pull.Into))
 	case v.h.otherPull(v.repo, i) != nil:
 		owner, _, _ := strings.Cut(v.repo.Name, "/")
 		return alreadyOpen(owner, i.Pull.Branch)
@@ -186,7 +188,7 @@ func patchPull(v *visit) (int, any, error) {
 	if in.Base != nil && *in.Base != i.Pull.Into {
 		base, err := v.repo.Bare.Ref(v.Context(), "refs/heads/"+*in.Base)
 		if err != nil || !bare.IsBranch(*in.Base) {
-			return 0, nil, invalid("PullRequest", "base", "invalid", "")
+			return 0, nil, api.Invalid("PullRequest", "base", "invalid", "")
 		}
 		i.Pull.Into, i.Pull.Base = *in.Base, base
 	}

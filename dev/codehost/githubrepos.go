@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
@@ -24,7 +25,7 @@ func (v *visit) user(login string) object {
 	p, in := v.h.account(login), v.api("/users/%s", login)
 	out := object{
 		"login": login, "id": p.ID, "node_id": nodeID("User", p.ID), "gravatar_id": "", "type": "User", "site_admin": false,
-		"avatar_url": base(v.Request) + "/avatars/" + login, "html_url": base(v.Request) + "/" + login, "url": in,
+		"avatar_url": api.Base(v.Request) + "/avatars/" + login, "html_url": api.Base(v.Request) + "/" + login, "url": in,
 		"user_view_type": "public",
 	}
 	for name, path := range map[string]string{
@@ -74,7 +75,7 @@ func (v *visit) repository() object {
 	if r.Private {
 		visibility = "private"
 	}
-	here := base(v.Request)
+	here := api.Base(v.Request)
 	out := object{
 		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
 		"private": r.Private, "visibility": visibility, "archived": false, "disabled": false, "fork": false,
@@ -121,9 +122,9 @@ func createRepository(v *visit) (int, any, error) {
 	name := strings.ToLower(cmp.Or(v.PathValue("org"), v.who.login) + "/" + in.Name)
 	switch {
 	case !v.who.push:
-		return 0, nil, errForbidden
+		return 0, nil, api.ErrForbidden
 	case !isRepositoryName(name) || v.h.repositories.Has(name):
-		return 0, nil, invalid("Repository", "name", "custom", "name already exists on this account")
+		return 0, nil, api.Invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
 	made.ID = people.IDFor(name + stamp(v.h.now())) // another one than a repository had that was called so

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/record"
 )
@@ -14,14 +15,15 @@ import (
 // resolve returns the commit that a path names.
 func (v *visit) resolve(ref string) (string, error) {
 	id, err := v.repo.Bare.Resolve(v.Context(), strings.TrimPrefix(ref, "heads/"))
-	return id, missing(err, &apiError{status: http.StatusUnprocessableEntity, message: "No commit found for SHA: " + ref})
+	return id, missing(err, &api.Error{Status: http.StatusUnprocessableEntity, Message: "No commit found for SHA: " + ref})
 }
 
 // status returns a status as lists have it.
 func (v *visit) status(s *record.Status) object {
 	return object{
 		"id": s.ID, "node_id": nodeID("StatusContext", s.ID), "url": v.in("/statuses/%s", s.Commit), "state": s.State, "context": s.Context,
-		"description": textOrNull(s.Description), "target_url": textOrNull(s.TargetURL), "avatar_url": base(v.Request) + "/avatars/" + s.Author,
+		"description": textOrNull(s.Description), "target_url": textOrNull(s.TargetURL),
+		"avatar_url": api.Base(v.Request) + "/avatars/" + s.Author,
 		"created_at": stamp(s.CreatedAt), "updated_at": stamp(s.CreatedAt),
 	}
 }
@@ -39,7 +41,7 @@ func listStatuses(v *visit) (int, any, error) {
 			list = append(list, out)
 		}
 	}
-	return http.StatusOK, paged(v, list), nil
+	return http.StatusOK, api.Page(v.head, v.Request, list), nil
 }
 
 func createStatus(v *visit) (int, any, error) {
@@ -55,10 +57,10 @@ func createStatus(v *visit) (int, any, error) {
 	case err != nil:
 		return 0, nil, err
 	case !slices.Contains([]string{"error", "failure", "pending", "success"}, in.State):
-		return 0, nil, &apiError{status: http.StatusUnprocessableEntity,
-			message: fmt.Sprintf("Validation Failed: State is not included in the list: %q", in.State)}
+		return 0, nil, &api.Error{Status: http.StatusUnprocessableEntity,
+			Message: fmt.Sprintf("Validation Failed: State is not included in the list: %q", in.State)}
 	case len(in.Description) > 140:
-		return 0, nil, invalid("Status", "description", "custom", "description is too long (maximum is 140 characters)")
+		return 0, nil, api.Invalid("Status", "description", "custom", "description is too long (maximum is 140 characters)")
 	}
 	s := &record.Status{
 		ID: v.repo.NextID(), Commit: id, State: in.State, Context: cmp.Or(in.Context, "default"), Description: in.Description,

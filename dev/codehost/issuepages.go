@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/record"
@@ -17,7 +18,7 @@ import (
 func placeholder(w http.ResponseWriter, r *http.Request, what string) {
 	n, err := strconv.Atoi(r.PathValue("number"))
 	if err != nil || n < 1 || what == "" {
-		refuse(w, http.StatusNotFound, "Not Found")
+		api.Refuse(w, http.StatusNotFound, "Not Found")
 		return
 	}
 	title := r.PathValue("owner") + "/" + r.PathValue("name") + " #" + strconv.Itoa(n)
@@ -68,7 +69,7 @@ func issuePage(v *view) error {
 	i := v.issue()
 	switch {
 	case i == nil:
-		return errNotFound
+		return api.ErrNotFound
 	case i.Pull != nil:
 		return v.seeOther("/pull/" + strconv.Itoa(i.Number))
 	}
@@ -87,7 +88,7 @@ func (v *view) issue() *record.Issue {
 func pullPage(v *view) error {
 	i := v.issue()
 	if i == nil || i.Pull == nil {
-		return errNotFound
+		return api.ErrNotFound
 	}
 	page := issueView{
 		layout: v.layout("#"+strconv.Itoa(i.Number)+" "+i.Title, "pulls"), Issue: i, State: i.State(), Pull: i.Pull,
@@ -114,11 +115,11 @@ func pullPage(v *view) error {
 // visitor returns the person whom a form names.
 func (v *view) visitor() (string, error) {
 	if err := v.ParseForm(); err != nil {
-		return "", &apiError{status: http.StatusBadRequest, message: "That could not be read."}
+		return "", &api.Error{Status: http.StatusBadRequest, Message: "That could not be read."}
 	}
 	p, ok := v.h.people.ByLogin(v.PostForm.Get("as"))
 	if !ok {
-		return "", &apiError{status: http.StatusUnprocessableEntity, message: "This person is not here any more."}
+		return "", &api.Error{Status: http.StatusUnprocessableEntity, Message: "This person is not here any more."}
 	}
 	return p.Login, nil
 }
@@ -152,11 +153,11 @@ func act(v *view) error {
 	}
 	i := v.issue()
 	if i == nil {
-		return errNotFound
+		return api.ErrNotFound
 	}
 	if text := lineFeeds(v.PostForm.Get("body")); strings.TrimSpace(text) != "" {
 		if len([]rune(text)) > maxText {
-			return invalid("IssueComment", "body", "custom", "The comment is too long.")
+			return api.Invalid("IssueComment", "body", "custom", "The comment is too long.")
 		}
 		v.repo.AddComment(i, by, text, v.h.now())
 		v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Comments++ })
@@ -195,7 +196,7 @@ func (v *view) change(i *record.Issue, by, action string) error {
 		return set("open")
 	case "merge", "squash":
 		if i.Pull == nil {
-			return errNotFound
+			return api.ErrNotFound
 		}
 		_, err := v.h.merge(v.Context(), v.repo, i, merging{head: v.PostForm.Get("head"), method: action, by: by})
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/record"
 )
@@ -57,31 +58,18 @@ func (h *host) page(handle func(*view) error, what string) http.HandlerFunc {
 			ctx = lasts
 		}
 		err := handle(&view{r.WithContext(ctx), w, h, repo})
-		refused, isRefusal := errors.AsType[*apiError](err)
+		refused, isRefusal := errors.AsType[*api.Error](err)
 		switch {
 		case err == nil:
-		case errors.Is(err, bare.ErrNotFound) || errors.Is(err, errNotFound):
+		case errors.Is(err, bare.ErrNotFound) || errors.Is(err, api.ErrNotFound):
 			placeholder(w, r, what)
 		case isRefusal:
-			show(w, refused.status, message{"That did not work", refused.sentence()})
+			show(w, refused.Status, message{"That did not work", refused.Sentence()})
 		default:
 			h.log.ErrorContext(ctx, "page failed", "err", err)
 			show(w, http.StatusInternalServerError, message{"That did not work", "Something went wrong here."})
 		}
 	}
-}
-
-// sentence is what a page says of a refusal.
-func (e *apiError) sentence() string {
-	for _, one := range e.errors {
-		if text, ok := one["message"].(string); ok {
-			return text
-		}
-		if field, ok := one["field"].(string); ok {
-			return "Check the " + field + "."
-		}
-	}
-	return e.message
 }
 
 // A layout is what pages of a repository have in common.
@@ -93,7 +81,7 @@ type layout struct {
 }
 
 func (v *view) layout(title, tab string) layout {
-	out := layout{Title: title + " · " + v.repo.Name, Repo: v.repo.Name, Tab: tab, Clone: base(v.Request) + "/" + v.repo.Name + ".git"}
+	out := layout{Title: title + " · " + v.repo.Name, Repo: v.repo.Name, Tab: tab, Clone: api.Base(v.Request) + "/" + v.repo.Name + ".git"}
 	for _, i := range v.repo.Issues {
 		switch {
 		case i.Closed:
@@ -267,7 +255,7 @@ func newChangedFiles(changes []bare.Change) (list []changedFile) {
 func commitPage(v *view) error {
 	id := v.PathValue("id")
 	if !bare.IsID(id) {
-		return errNotFound
+		return api.ErrNotFound
 	}
 	c, err := v.repo.Bare.Commit(v.Context(), id)
 	if err != nil {

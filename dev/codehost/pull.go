@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
@@ -43,7 +44,8 @@ func (h *host) openPull(ctx context.Context, r *record.Repository, in newPull) (
 	case h.otherPull(r, made) != nil:
 		return nil, alreadyOpen(owner, branch)
 	case contained:
-		return nil, invalidWith(object{"resource": "PullRequest", "code": "custom"}, fmt.Sprintf("No commits between %s and %s", in.base, branch))
+		return nil, api.InvalidWith(object{"resource": "PullRequest", "code": "custom"},
+			fmt.Sprintf("No commits between %s and %s", in.base, branch))
 	}
 	i := r.AddIssue(in.author, in.title, in.body, nil, h.now())
 	i.Pull = &record.Pull{ID: r.NextID(), Branch: branch, Into: in.base, Head: head, Before: head, Base: base, Draft: in.draft}
@@ -57,13 +59,13 @@ func (h *host) openPull(ctx context.Context, r *record.Repository, in newPull) (
 // branchFor returns the head of a branch that a field names.
 func (h *host) branchFor(ctx context.Context, r *record.Repository, field, name string) (string, error) {
 	if name == "" {
-		return "", invalid("PullRequest", field, "missing_field", "")
+		return "", api.Invalid("PullRequest", field, "missing_field", "")
 	}
 	if !bare.IsBranch(name) {
-		return "", invalid("PullRequest", field, "invalid", "")
+		return "", api.Invalid("PullRequest", field, "invalid", "")
 	}
 	id, err := r.Bare.Ref(ctx, "refs/heads/"+name)
-	return id, missing(err, invalid("PullRequest", field, "invalid", ""))
+	return id, missing(err, api.Invalid("PullRequest", field, "invalid", ""))
 }
 
 // otherPull returns an open pull request with the branches of i, or nil.
@@ -77,7 +79,7 @@ func (h *host) otherPull(r *record.Repository, i *record.Issue) *record.Issue {
 }
 
 func alreadyOpen(owner, branch string) error {
-	return invalidWith(object{"resource": "PullRequest", "code": "custom"},
+	return api.InvalidWith(object{"resource": "PullRequest", "code": "custom"},
 		fmt.Sprintf("A pull request already exists for %s:%s.", owner, branch))
 }
 
@@ -105,14 +107,14 @@ type merging struct {
 
 // Refusals to merge.
 var (
-	errHeadMoved    = &apiError{status: http.StatusConflict, message: "Head branch was modified. Review and try the merge again."}
+	errHeadMoved    = &api.Error{Status: http.StatusConflict, Message: "Head branch was modified. Review and try the merge again."}
 	errBaseMoved    = notMergeable("Base branch was modified. Review and try the merge again.")
 	errNotMergeable = notMergeable("Pull Request is not mergeable")
 	errDraft        = notMergeable("Pull Request is still a draft")
 )
 
-func notMergeable(text string) *apiError {
-	return &apiError{status: http.StatusMethodNotAllowed, message: text}
+func notMergeable(text string) *api.Error {
+	return &api.Error{Status: http.StatusMethodNotAllowed, Message: text}
 }
 
 // merge merges a pull request and returns the merge commit.
@@ -129,7 +131,7 @@ func (h *host) merge(ctx context.Context, r *record.Repository, i *record.Issue,
 	case m.head != "" && m.head != p.Head:
 		return "", errHeadMoved
 	case !slices.Contains([]string{"merge", "squash", "rebase"}, m.method):
-		return "", invalid("PullRequest", "merge_method", "invalid", "")
+		return "", api.Invalid("PullRequest", "merge_method", "invalid", "")
 	case !slices.Contains(r.Methods, m.method):
 		return "", notMergeable(map[string]string{"merge": "Merge commits", "squash": "Squash merges", "rebase": "Rebase merges"}[m.method] +
 			" are not allowed on this repository.")

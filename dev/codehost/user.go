@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"svc/dev/codehost/api"
 	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 )
@@ -21,7 +22,7 @@ func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...str
 	w.Header().Set("X-OAuth-Scopes", strings.Join(g.Scopes, ", "))
 	w.Header().Set("X-Accepted-OAuth-Scopes", strings.Join(needs, ", "))
 	if len(needs) > 0 && !slices.ContainsFunc(needs, func(s string) bool { return slices.Contains(g.Scopes, s) }) {
-		refuse(w, http.StatusNotFound, "Not Found")
+		api.Refuse(w, http.StatusNotFound, "Not Found")
 		return people.Person{}, false
 	}
 	return g.Person, true
@@ -31,7 +32,7 @@ func (h *host) authenticate(w http.ResponseWriter, r *http.Request, needs ...str
 func (h *host) bearer(w http.ResponseWriter, r *http.Request) (oauth.Grant, bool) {
 	kind, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if kind == "" {
-		refuse(w, http.StatusUnauthorized, "Requires authentication")
+		api.Refuse(w, http.StatusUnauthorized, "Requires authentication")
 		return oauth.Grant{}, false
 	}
 	g, ok := h.signIn.Lookup(strings.TrimSpace(text))
@@ -39,7 +40,7 @@ func (h *host) bearer(w http.ResponseWriter, r *http.Request) (oauth.Grant, bool
 		g, ok = oauth.Grant{Person: h.account(a.login), RequestedScopes: "read:user"}, true
 	}
 	if !ok || !strings.EqualFold(kind, "Bearer") && !strings.EqualFold(kind, "token") {
-		refuse(w, http.StatusUnauthorized, "Bad credentials")
+		api.Refuse(w, http.StatusUnauthorized, "Bad credentials")
 		return oauth.Grant{}, false
 	}
 	return g, true
@@ -65,11 +66,3 @@ func getUser(v *visit) (int, any, error) {
 
 // began is when all accounts were made.
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// base returns the URL by which the client reached the host.
-func base(r *http.Request) string {
-	if r.TLS != nil {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}
