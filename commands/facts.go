@@ -11,6 +11,7 @@ import (
 	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
+	"svc/fault"
 )
 
 // Rows of views tell where to look. What is decided, what jobs clone and run, and what receives credentials
@@ -32,10 +33,7 @@ func look[F, T any, A work.Aggregate[T]](ctx context.Context, h *Handler, worksp
 		fact, err = factOf(w, stream, of)
 		return err
 	})
-	if err != nil {
-		return fact, fmt.Errorf("look up %s of %s: %w", stream, workspace, err)
-	}
-	return fact, nil
+	return fact, fault.Wrap(err, "look up %s of %s", stream, workspace)
 }
 
 // IsDeleted reports whether a workspace was deleted.
@@ -67,10 +65,7 @@ func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *ag
 			return nil
 		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look up run %s of %s: %w", run, workspace, err)
-	}
-	return p, nil
+	return p, fault.Wrap(err, "look up run %s of %s", run, workspace)
 }
 
 // IssueOf returns the issue of a run and its repository, as the first event of the run says. Both are zero if there is

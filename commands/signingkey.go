@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // RecordSigningKey records that the key which signs the log was replaced. Operators issue
@@ -26,8 +27,5 @@ func (h *Handler) RecordSigningKey(ctx context.Context, c RecordSigningKey) erro
 		Envelope: events.Envelope{Actor: events.Actor{Type: events.BySystem, Name: "svc-db replace-key"}, Origin: events.FromCLI},
 		Writes:   []events.Write{{Stream: events.SigningKeyStream, Version: len(before), Events: []events.Event{c.Replaced}}},
 	})
-	if err != nil {
-		return fmt.Errorf("record the signing key of %s: %w", c.Workspace, err)
-	}
-	return nil
+	return fault.Wrap(err, "record the signing key of %s", c.Workspace)
 }

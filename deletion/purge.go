@@ -150,10 +150,8 @@ func (w *Worker) putTombstone(ctx context.Context, workspace events.ID) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `insert into tombstones (workspace_id, note) values ($1, $2)`, workspace, text); err != nil {
-			return fmt.Errorf("put a tombstone: %w", err)
-		}
-		return nil
+		_, err = tx.Exec(ctx, `insert into tombstones (workspace_id, note) values ($1, $2)`, workspace, text)
+		return fault.Wrap(err, "put a tombstone")
 	})
 }
 

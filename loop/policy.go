@@ -3,12 +3,12 @@ package loop
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"svc/commands"
 	"svc/engine/client"
 	"svc/events"
+	"svc/fault"
 	"svc/lru"
 )
 
@@ -50,10 +50,8 @@ func (r *runner) baseRead(branch, commit, sha string, p client.Policy) (events.R
 func (r *runner) policyKey(sha string) string { return r.workspace.String() + "/" + sha }
 
 func requiredJobs(p client.Policy) (jobs []events.RequiredJob, err error) {
-	if err := json.Unmarshal(p.RequiredJobs, &jobs); err != nil {
-		return nil, fmt.Errorf("decode required jobs: %w", err)
-	}
-	return jobs, nil
+	err = json.Unmarshal(p.RequiredJobs, &jobs)
+	return jobs, fault.Wrap(err, "decode required jobs")
 }
 
 // policy returns the policy that is in force for the run. If this process does not have it, it is read again

@@ -113,10 +113,7 @@ func (t table) claim(ctx context.Context, workspace, by events.ID) (*due, error)
 func (t table) expire(ctx context.Context) (int64, error) {
 	tag, err := t.db.Exec(ctx, `
 		update run_steps set claimed_by = null, claimed_until = null, due_at = now() where claimed_until < now()`)
-	if err != nil {
-		return 0, fmt.Errorf("end claims that have expired: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return tag.RowsAffected(), fault.Wrap(err, "end claims that have expired")
 }
 
 // sweep makes the active runs of all workspaces due that have no row.
@@ -151,10 +148,7 @@ func (t table) renew(ctx context.Context, d *due, by events.ID) (bool, error) {
 	tag, err := t.db.Exec(ctx, `
 		update run_steps set claimed_until = now() + $4::interval
 		where workspace_id = $1 and run_id = $2 and claimed_by = $3`, d.Workspace, d.Run, by, claimTime)
-	if err != nil {
-		return false, fmt.Errorf("renew the claim of run %s: %w", d.Run, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return tag.RowsAffected() > 0, fault.Wrap(err, "renew the claim of run %s", d.Run)
 }
 
 // release ends a claim. The run is due after a time, or earlier if something has happened to it since it was claimed; with 0,

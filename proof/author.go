@@ -8,6 +8,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // checkAuthor returns an error if an event to be signed was appended by somebody without the vault
@@ -46,10 +47,7 @@ func markMisplaced(ctx context.Context, db store.Querier, list []eventRow) error
 	var i int64
 	var misplaced bool
 	_, err := pgx.ForEachRow(rows, []any{&i, &misplaced}, func() error { list[i-1].misplaced = misplaced; return nil })
-	if err != nil {
-		return fmt.Errorf("look for misplaced events: %w", err)
-	}
-	return nil
+	return fault.Wrap(err, "look for misplaced events")
 }
 
 // reportAuthor reports the first unsigned event that will not be signed because of its author.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/vault"
 )
 
@@ -62,8 +63,6 @@ func rotateReport(ctx context.Context, db *pgxpool.Pool, ring vault.Ring, worksp
 
 // DropReports deletes all stored reports, after the key under which they were stored was lost.
 func DropReports(ctx context.Context, db *pgxpool.Pool) error {
-	if _, err := db.Exec(ctx, `delete from verifications`); err != nil {
-		return fmt.Errorf("drop stored reports: %w", err)
-	}
-	return nil
+	_, err := db.Exec(ctx, `delete from verifications`)
+	return fault.Wrap(err, "drop stored reports")
 }

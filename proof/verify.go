@@ -63,10 +63,8 @@ func Verify(ctx context.Context, db *pgxpool.Pool, workspace events.ID, c Check)
 			return v.Report, errVerifierKey
 		}
 	}
-	if err := v.run(ctx); err != nil {
-		return v.Report, fmt.Errorf("verify %s: %w", workspace, err)
-	}
-	return v.Report, nil
+	err := v.run(ctx)
+	return v.Report, fault.Wrap(err, "verify %s", workspace)
 }
 
 type verification struct {

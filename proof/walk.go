@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"svc/fault"
 )
 
 // verifySigned verifies the signed events.
@@ -137,10 +139,8 @@ func (v *verification) readStoredHashes(ctx context.Context, after, upTo int64) 
 		})
 		return err
 	})
-	if err := v.db.SendBatch(ctx, b).Close(); err != nil {
-		return hashes, fmt.Errorf("read hashes: %w", err)
-	}
-	return hashes, nil
+	err := v.db.SendBatch(ctx, b).Close()
+	return hashes, fault.Wrap(err, "read hashes")
 }
 
 // addEvent adds an event and compares its hashes with the stored ones.

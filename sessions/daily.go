@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,10 +36,7 @@ func (d Daily) Take(ctx context.Context, subject events.ID, what string, day tim
 		set day = greatest(c.day, excluded.day), count = case when c.day < excluded.day then 1 else c.count + 1 end
 		where c.day < excluded.day or c.count < $4`,
 		subject, what, day, most, day.AddDate(0, 0, -dailyKept), dailyPruned)
-	if err != nil {
-		return false, fmt.Errorf("count %s of %s: %w", what, subject, err)
-	}
-	return done.RowsAffected() == 1, nil
+	return done.RowsAffected() == 1, fault.Wrap(err, "count %s of %s", what, subject)
 }
 
 // GiveBack subtracts one, for an action that did not happen.

@@ -25,10 +25,8 @@ func (s *Store) SetActive(ctx context.Context, session Session, workspace events
 
 // UnsetActive makes the session's requests that name no workspace concern none.
 func (s *Store) UnsetActive(ctx context.Context, session Session) error {
-	if _, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = null where token_hash = $1`, session.hash); err != nil {
-		return fmt.Errorf("unset active workspace of session %s: %w", session.ID, err)
-	}
-	return nil
+	_, err := s.DB.Exec(ctx, `update sessions set active_workspace_id = null where token_hash = $1`, session.hash)
+	return fault.Wrap(err, "unset active workspace of session %s", session.ID)
 }
 
 // ForUser returns up to limit sessions of a person that have not ended, newest first. It omits rows
@@ -46,10 +44,8 @@ func (s *Store) ForUser(ctx context.Context, user events.ID, limit int) ([]Sessi
 
 // Discard deletes a session whose cookie was never sent.
 func (s *Store) Discard(ctx context.Context, session Session) error {
-	if _, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, digest(session.token)); err != nil {
-		return fmt.Errorf("discard session %s: %w", session.ID, err)
-	}
-	return nil
+	_, err := s.DB.Exec(ctx, `delete from sessions where token_hash = $1`, digest(session.token))
+	return fault.Wrap(err, "discard session %s", session.ID)
 }
 
 func digest(token string) []byte {

@@ -3,7 +3,6 @@ package vault
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -36,8 +35,6 @@ func (s Secrets) Size(ctx context.Context, names []string) (bytes int64, err err
 
 // Delete deletes a secret. It is no error if there is none.
 func (s Secrets) Delete(ctx context.Context, name string) error {
-	if _, err := s.DB.Exec(ctx, `delete from vault_secrets where name = $1`, name); err != nil {
-		return fmt.Errorf("delete secret %s: %w", name, err)
-	}
-	return nil
+	_, err := s.DB.Exec(ctx, `delete from vault_secrets where name = $1`, name)
+	return fault.Wrap(err, "delete secret %s", name)
 }

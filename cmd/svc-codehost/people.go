@@ -9,6 +9,7 @@ import (
 	"svc/dev/codehost"
 	"svc/dev/codehost/people"
 	"svc/dev/seed"
+	"svc/fault"
 )
 
 // readPeople reads people from a file. Without a file it returns the people of the demonstration.
@@ -24,10 +25,8 @@ func readPeople(file string) ([]people.Person, error) {
 	var list []people.Person
 	d := json.NewDecoder(f)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&list); err != nil {
-		return nil, fmt.Errorf("SVC_CODEHOST_PEOPLE: read %s: %w", file, err)
-	}
-	return list, nil
+	err = d.Decode(&list)
+	return list, fault.Wrap(err, "SVC_CODEHOST_PEOPLE: read %s", file)
 }
 
 func demonstrationPeople() []people.Person {

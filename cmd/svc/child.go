@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"svc/fault"
 )
 
 // A child is a program in a process group of its own, so that a Ctrl-C in the terminal reaches only
@@ -47,10 +49,8 @@ func launch(cmd *exec.Cmd, name string, out *lines, ended func(error)) (*child, 
 		ended(fmt.Errorf("%s ended by itself: %s", name, cmd.ProcessState))
 		close(c.done)
 	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	return c, nil
+	err := <-started
+	return c, fault.Wrap(err, "start %s", name)
 }
 
 // wait returns when the program has ended: nil if it exited with 0.

@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,10 +102,7 @@ func (d *denials) RecordDenial(ctx context.Context, m Meta, e events.CommandDeni
 		Workspace: m.Workspace, Envelope: m.Envelope, At: now,
 		Writes: []events.Write{{Stream: events.NewID(now), Events: []events.Event{e}}},
 	})
-	if err != nil {
-		return fmt.Errorf("record the refusal of %s: %w", e.Action, err)
-	}
-	return nil
+	return fault.Wrap(err, "record the refusal of %s", e.Action)
 }
 
 // OmittedDenials returns how many denials were not recorded because there were too many.

@@ -12,6 +12,8 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	sqlbus "github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"svc/fault"
 )
 
 const (
@@ -82,10 +84,8 @@ func (schemaAdapter) UnmarshalMessage(p sqlbus.UnmarshalMessageParams) (row sqlb
 		return row, fmt.Errorf("read message: %w", err)
 	}
 	row.UUID, row.Msg = []byte(id), message.NewMessage(id, row.Payload)
-	if err := json.Unmarshal(row.Metadata, &row.Msg.Metadata); err != nil {
-		return row, fmt.Errorf("decode metadata of message %s: %w", id, err)
-	}
-	return row, nil
+	err = json.Unmarshal(row.Metadata, &row.Msg.Metadata)
+	return row, fault.Wrap(err, "decode metadata of message %s", id)
 }
 
 func (schemaAdapter) SchemaInitializingQueries(sqlbus.SchemaInitializingQueriesParams) ([]sqlbus.Query, error) {

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/url"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 )
 
 const (
@@ -95,10 +95,8 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		return b, nil
 	}
 	var err error
-	if b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longestDelivery(), cfg.Log); err != nil {
-		return nil, fmt.Errorf("open the bus: %w", err)
-	}
-	return b, nil
+	b.transport, err = openNATS(ctx, cfg.URLs, b.retries.longestDelivery(), cfg.Log)
+	return b, fault.Wrap(err, "open the bus")
 }
 
 // Close closes the bus's own connections.

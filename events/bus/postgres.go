@@ -15,6 +15,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/fault"
 )
 
 const (
@@ -67,10 +68,8 @@ func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, 
 			more = append(more, end.Workspace)
 		}
 	}
-	if err := insertPositions(ctx, tx, behind, ends); err != nil {
-		return nil, nil, fmt.Errorf("publish: %w", err)
-	}
-	return ends, more, nil
+	err = insertPositions(ctx, tx, behind, ends)
+	return ends, more, fault.Wrap(err, "publish")
 }
 
 // insertPositions inserts a message for each event from the positions behind up to ends, in the
@@ -117,10 +116,8 @@ func (p *postgres) subscribe(ctx context.Context, topic, group string, knows Kno
 	}
 	rows, _ := p.db.Query(ctx, `
 		select head, at from bus_topics t left join bus_messages m on m.topic = $1 and m.position = head where t.topic = $1`, topic)
-	if _, err := pgx.ForEachRow(rows, []any{&l.passed.position, &l.passed.at}, func() error { return nil }); err != nil {
-		return nil, fmt.Errorf("read position of topic %s: %w", topic, err)
-	}
-	return l, nil
+	_, err := pgx.ForEachRow(rows, []any{&l.passed.position, &l.passed.at}, func() error { return nil })
+	return l, fault.Wrap(err, "read position of topic %s", topic)
 }
 
 func (p *postgres) close() error { return nil } // the pool belongs to the caller

@@ -16,6 +16,7 @@ import (
 	"svc/events"
 	"svc/events/follow"
 	"svc/events/store"
+	"svc/fault"
 )
 
 // FollowerName is the name of the relay's checkpoints, which are stored with those of the views.
@@ -111,10 +112,8 @@ func (r *Relay) relayPage(ctx context.Context, b *Bus, workspaces []events.ID) (
 		follow.QueueMove(move, FollowerName, ends)
 		return tx.SendBatch(ctx, move).Close()
 	})
-	if err = errors.Join(err, broken); err != nil {
-		return nil, fmt.Errorf("relay: %w", err)
-	}
-	return more, nil
+	err = errors.Join(err, broken)
+	return more, fault.Wrap(err, "relay")
 }
 
 // PositionOf returns the position in the log of a message's event.

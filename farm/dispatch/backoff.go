@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/farm/wire"
+	"svc/fault"
 )
 
 // A runner that declines several jobs in a row gets none for a while, with exponential backoff,
@@ -123,10 +124,7 @@ func (c *connection) NoteAccept(ctx context.Context, job events.ID, epoch int) e
 	_, err := c.d.DB.Exec(ctx, `
 		update runner_presence set declined = 0, decline_reason = '', rests_until = null where workspace_id = $1 and runner_id = $2`,
 		c.runner.Workspace, c.runner.ID)
-	if err != nil {
-		return fmt.Errorf("record an accept of runner %s: %w", c.runner.ID, err)
-	}
-	return nil
+	return fault.Wrap(err, "record an accept of runner %s", c.runner.ID)
 }
 
 // forgetUnanswered forgets jobs that the runner was told of and did not answer, once the sweep has

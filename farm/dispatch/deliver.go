@@ -15,6 +15,7 @@ import (
 	"svc/farm/jobinput"
 	"svc/farm/secrets"
 	"svc/farm/wire"
+	"svc/fault"
 )
 
 // undelivered returns the jobs leased to runners that have neither accepted nor started them, by
@@ -28,10 +29,7 @@ func (d *Dispatcher) undelivered(ctx context.Context, workspace events.ID, runne
 	var runner events.ID
 	var k heldJob
 	_, err := pgx.ForEachRow(rows, []any{&runner, &k.job, &k.epoch}, func() error { by[runner] = append(by[runner], k); return nil })
-	if err != nil {
-		return nil, fmt.Errorf("look up jobs leased to runners of %s: %w", workspace, err)
-	}
-	return by, nil
+	return by, fault.Wrap(err, "look up jobs leased to runners of %s", workspace)
 }
 
 // without returns the ids of the jobs in list that are not in known in the same epoch.
@@ -189,10 +187,7 @@ func (d *Dispatcher) decline(ctx context.Context, r Runner, job events.ID, epoch
 	_, err := d.Commands.DeclineJob(ctx, commands.DeclineJob{
 		Meta: commands.SystemMeta(r.Workspace), Job: job, Runner: r.ID, Epoch: epoch, Reason: reason,
 	})
-	if err != nil {
-		return fmt.Errorf("return job %s to the queue: %w", job, err)
-	}
-	return nil
+	return fault.Wrap(err, "return job %s to the queue", job)
 }
 
 // assignment returns the assign message of a job.

@@ -10,6 +10,7 @@ import (
 	"svc/events"
 	"svc/farm/ingest"
 	"svc/farm/wire"
+	"svc/fault"
 )
 
 // handleFrame handles a frame. An error ends the connection.
@@ -125,10 +126,7 @@ func (c *connection) handleDrain(ctx context.Context, e wire.Envelope) error {
 	_, err = c.d.DB.Exec(ctx, `
 		update runner_presence set draining = $4 where workspace_id = $1 and runner_id = $2 and connection_id = $3`,
 		c.runner.Workspace, c.runner.ID, c.id, !m.End)
-	if err != nil {
-		return fmt.Errorf("note that runner %s drains: %w", c.runner.ID, err)
-	}
-	return nil
+	return fault.Wrap(err, "note that runner %s drains", c.runner.ID)
 }
 
 // handleGoodbye marks the runner offline and closes the connection.

@@ -10,6 +10,7 @@ import (
 	rules "svc/aggregates/farm"
 	"svc/events"
 	"svc/farm/wire"
+	"svc/fault"
 )
 
 // notifyRunners applies the current rows of runners to their connections: it closes those of
@@ -67,10 +68,7 @@ func (f *farm) notifyCancelled(ctx context.Context, jobs []events.ID) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("cancelled jobs of %s: %w", f.workspace, err)
-	}
-	return nil
+	return fault.Wrap(err, "cancelled jobs of %s", f.workspace)
 }
 
 // sendCancel tells the runner to cancel a job, once, and again if the deadline moved closer.

@@ -9,6 +9,7 @@ import (
 	rules "svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 )
 
 // A presence is what a runner said about itself on its connection, and whether the log knows it.
@@ -89,8 +90,5 @@ func (d *Dispatcher) markOffline(ctx context.Context, r Runner, connection event
 	_, err := d.DB.Exec(ctx, `
 		update runner_presence set online = false
 		where workspace_id = $1 and runner_id = $2 and connection_id = $3`, r.Workspace, r.ID, connection)
-	if err != nil {
-		return fmt.Errorf("clear presence of runner %s: %w", r.ID, err)
-	}
-	return nil
+	return fault.Wrap(err, "clear presence of runner %s", r.ID)
 }

@@ -83,10 +83,8 @@ func (l *Logs) Read(ctx context.Context, workspace, job events.ID, epoch int, fr
 		list = append(list, c)
 	}
 	rows.Close()
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("read log of %s: %w", job, err)
-	}
-	return list, nil
+	err = rows.Err()
+	return list, fault.Wrap(err, "read log of %s", job)
 }
 
 // Tail returns the last n bytes of an epoch's log, or all of it if it has fewer.

@@ -14,6 +14,7 @@ import (
 	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
+	"svc/fault"
 )
 
 // A dueJob is a job whose deadline has passed.
@@ -165,10 +166,7 @@ func (s *sweep) digest(ctx context.Context, j dueJob, epoch int) (farm.StoredLog
 	stored.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	err := s.DB.QueryRow(ctx, `select count(*) from job_logs where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		j.Workspace, j.Job, epoch).Scan(&stored.Chunks)
-	if err != nil {
-		return stored, fmt.Errorf("count chunks of log of job %s: %w", j.Job, err)
-	}
-	return stored, nil
+	return stored, fault.Wrap(err, "count chunks of log of job %s", j.Job)
 }
 
 const digestPage = 4 << 20 // bytes

@@ -54,10 +54,7 @@ func (s *sweep) removeChunks(ctx context.Context, r ref, limit int64) (int64, er
 		delete from job_logs where workspace_id = $1 and ctid = any(array(
 			select ctid from job_logs where workspace_id = $1 and job_id = $2 order by epoch desc, from_byte desc limit $3))`,
 		r.Workspace, r.ID, limit)
-	if err != nil {
-		return 0, fmt.Errorf("remove logs of job %s: %w", r.ID, err)
-	}
-	return done.RowsAffected(), nil
+	return done.RowsAffected(), fault.Wrap(err, "remove logs of job %s", r.ID)
 }
 
 // removeLease removes the lease of a job after its logs. If the process dies in between, the next

@@ -194,10 +194,7 @@ func (s *sweep) endSilentCancelled(ctx context.Context, now time.Time) error {
 func (s *sweep) fenceJob(ctx context.Context, r ref) error {
 	_, err := s.DB.Exec(ctx, `update job_leases set fenced = true where workspace_id = $1 and job_id = $2 and epoch = $3`,
 		r.Workspace, r.ID, r.Epoch)
-	if err != nil {
-		return fmt.Errorf("fence the lease of job %s: %w", r.ID, err)
-	}
-	return nil
+	return fault.Wrap(err, "fence the lease of job %s", r.ID)
 }
 
 // markOffline marks silent runners offline. Those that come and go too often have to wait for their
@@ -220,10 +217,7 @@ func (s *sweep) markOffline(ctx context.Context, now time.Time) error {
 		}
 		_, err = s.DB.Exec(ctx, `update runner_presence set online = false where workspace_id = $1 and runner_id = $2 and seen_at < $3`,
 			r.Workspace, r.ID, now.Add(-s.OfflineAfter))
-		if err != nil {
-			return fmt.Errorf("mark runner %s offline: %w", r.ID, err)
-		}
-		return nil
+		return fault.Wrap(err, "mark runner %s offline", r.ID)
 	}, `select workspace_id, runner_id, 0 from runner_presence where online and seen_at < $2 and not runner_id = any($3) limit $1`,
 		sweepPage, now.Add(-s.OfflineAfter), s.retrying())
 }

@@ -87,10 +87,8 @@ func (l *Limit) Return(ctx context.Context, caller string) error {
 	if l == nil {
 		return nil
 	}
-	if _, _, err := l.limiter.RateLimitCtx(ctx, caller, -1); err != nil {
-		return fmt.Errorf("return a request of %s: %w", caller, err)
-	}
-	return nil
+	_, _, err := l.limiter.RateLimitCtx(ctx, caller, -1)
+	return fault.Wrap(err, "return a request of %s", caller)
 }
 
 // Take takes n units of caller's, and returns the time until there are enough if there are too few.
