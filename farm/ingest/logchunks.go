@@ -11,7 +11,6 @@ import (
 
 	"svc/events"
 	"svc/farm/wire"
-	"svc/fault"
 )
 
 // A chunkRun is consecutive log chunks of one job, and what becomes of them.
@@ -93,8 +92,10 @@ func (g *Ingest) writeChunks(ctx context.Context, list []*Item) (runs []*chunkRu
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("write chunks of logs: %w", err)
 	}
-	err = tx.Commit(ctx)
-	return runs, fault.Wrap(err, "commit chunks of logs")
+	if err := tx.Commit(ctx); err != nil {
+		return nil, fmt.Errorf("commit chunks of logs: %w", err)
+	}
+	return runs, nil
 }
 
 // splitRuns splits items into runs of one job, connection and epoch with consecutive numbers, in
