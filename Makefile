@@ -90,7 +90,7 @@ LONGEST_RACED := ./farm/runner ./farm/dispatch ./integrity ./test/api ./projecti
 # Both ways run at once, so that one keeps the processors busy while the other waits.
 .PHONY: test
 test: cc-check bubblewrap-check jq-check postgres-check ## run the tests; they find or install PostgreSQL themselves
-	$(GO) tool -n nats-server >/dev/null # builds it once, before several tests would at the same time
+	$(GO) run -exec true github.com/nats-io/nats-server/v2 # builds it once, before several tests would at the same time
 	tools/in-memory $(MAKE) -j2 TOGETHER=1 test-sequential test-raced
 
 .PHONY: test-sequential

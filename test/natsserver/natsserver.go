@@ -103,10 +103,15 @@ func (s *Server) Stop(t testing.TB) {
 	}
 }
 
-// program returns the path of the program, which Go builds at the version in go.mod and keeps in its cache.
-var program = sync.OnceValues(func() (string, error) {
+// program returns the path of the program, which Go builds at the version in go.mod and keeps in its cache. go run takes
+// GOFLAGS, so that it shares what tests have compiled; go tool does not.
+var program = sync.OnceValues(func() (path string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*limit) // it may have to be compiled
 	defer cancel()
-	path, err := exec.CommandContext(ctx, "go", "tool", "-n", "nats-server").Output()
-	return strings.TrimSpace(string(path)), err
+	for range 2 { // a program that is not in the cache is first run from a folder that go run removes
+		var out []byte
+		out, err = exec.CommandContext(ctx, "go", "run", "-exec", "echo", "github.com/nats-io/nats-server/v2").Output()
+		path = strings.TrimSpace(string(out))
+	}
+	return path, err
 })
