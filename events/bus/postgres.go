@@ -68,8 +68,10 @@ func (p *postgres) relay(ctx context.Context, tx pgx.Tx, list []store.Position, 
 			more = append(more, end.Workspace)
 		}
 	}
-	err = insertPositions(ctx, tx, behind, ends)
-	return ends, more, fault.Wrap(err, "publish")
+	if err := insertPositions(ctx, tx, behind, ends); err != nil {
+		return nil, nil, fmt.Errorf("publish: %w", err)
+	}
+	return ends, more, nil
 }
 
 // insertPositions inserts a message for each event from the positions behind up to ends, in the

@@ -2,13 +2,13 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
 	"svc/farm/wire"
-	"svc/fault"
 )
 
 // A heldJob is a job that a runner says it holds.
@@ -77,5 +77,8 @@ func (d *Dispatcher) verdicts(ctx context.Context, r Runner, list []heldJob) (ma
 		out[k] = v
 		return nil
 	})
-	return out, fault.Wrap(err, "look up jobs that runner %s holds", r.ID)
+	if err != nil {
+		return nil, fmt.Errorf("look up jobs that runner %s holds: %w", r.ID, err)
+	}
+	return out, nil
 }
