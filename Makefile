@@ -13,8 +13,9 @@ GO ?= go
 # The same flags for everything that is compiled, so that it shares the build cache:
 # programs that tests build, the linter, the copy of the tree in test/contributing, and the
 # generators, which go run starts because go tool does not take them.
-# The compiler collects its garbage only above 1 GiB, which saves a tenth of its time.
-export GOFLAGS := $(GOFLAGS) -trimpath "-toolexec=env GOGC=off GOMEMLIMIT=1GiB"
+# The compiler collects its garbage only above 1 GiB, which saves a tenth of its time, and writes no
+# information for debuggers, which saves an eighth: build programs to be debugged with go build alone.
+export GOFLAGS := $(GOFLAGS) -trimpath "-toolexec=env GOGC=off GOMEMLIMIT=1GiB" -ldflags=-w -gcflags=all=-dwarf=false
 LINT := bin/tools/golangci-lint
 VULN := bin/tools/govulncheck
 

@@ -188,7 +188,7 @@ func (c *tree) run(t *testing.T, arguments string) (output string, err error) {
 	cmd.Dir = c.folder
 	// As make test compiles: without the folder in it, what has not changed is in the cache. The module itself is
 	// compiled without optimizing, which takes half of the time.
-	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -vet=off '-gcflags=svc/...=-N -l'")
+	cmd.Env = append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -vet=off '-gcflags=svc/...=-N -l -dwarf=false'")
 	start := time.Now()
 	text, err := cmd.CombinedOutput()
 	t.Logf("go %s: %.1f s, %v", arguments, time.Since(start).Seconds(), err)
