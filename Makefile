@@ -69,7 +69,7 @@ release: ## build, pack and sign the releases of svc-runner
 # starts svc-rest with the detector), farm/dispatch, farm/runner and integrity. make chaos runs a
 # test of test/run under it, and make stress all packages whose tests depend on timing.
 SEQUENTIAL := aggregates aggregates/farm atomicfile cmd/internal/program cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway \
-  cmd/svc-release cmd/svc-runner commands commands/work config credentials \
+  cmd/svc-release cmd/svc-runner commands commands/bearer commands/work config credentials \
   deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
   http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \

@@ -8,6 +8,7 @@ import (
 
 	"svc/aggregates"
 	"svc/aggregates/farm"
+	"svc/commands/bearer"
 	"svc/commands/work"
 	"svc/events"
 	"svc/fault"
@@ -19,7 +20,7 @@ import (
 type MintEnrollment struct {
 	Meta            `json:"-"`
 	Enrollment      events.ID               `json:"-"`
-	Token           EnrollmentToken         `json:"-"`
+	Token           bearer.EnrollmentToken  `json:"-"`
 	Authority       events.AuthorityCreated `json:"-"`
 	Name            string                  `json:"name"`
 	Labels          []string                `json:"labels"`
@@ -98,7 +99,7 @@ func (h *Handler) WithdrawEnrollment(ctx context.Context, c WithdrawEnrollment) 
 // used if the machine has not been registered before.
 type RegisterRunner struct {
 	Meta
-	Token       EnrollmentToken
+	Token       bearer.EnrollmentToken
 	Authority   events.AuthorityCreated
 	Runner      events.ID
 	Machine     farm.Machine
@@ -116,7 +117,7 @@ type Registered struct {
 
 // Enrollment returns the enrollment of a token and its workspace, or
 // [farm.ErrEnrollmentInvalid].
-func (h *Handler) Enrollment(ctx context.Context, token EnrollmentToken) (workspace, enrollment events.ID, err error) {
+func (h *Handler) Enrollment(ctx context.Context, token bearer.EnrollmentToken) (workspace, enrollment events.ID, err error) {
 	workspace, enrollment, err = h.log.Holder(ctx, events.EnrollmentKey(token.Fingerprint()))
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"svc/aggregates"
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 )
@@ -19,7 +20,7 @@ import (
 type bot struct {
 	id    events.ID
 	name  string
-	token commands.ServiceToken
+	token bearer.ServiceToken
 }
 
 func (m *team) serviceAccount(t *testing.T, name string, scopes ...events.Scope) bot {
@@ -266,7 +267,7 @@ func TestCancelJob(t *testing.T) {
 	job := m.submitJob(t)
 	before := m.head(t, m.id)
 	require.ErrorIs(t, cancel(m.replica, newID(), ""), farm.ErrNoJob)
-	require.Equal(t, "validation_failed", fault.As(cancel(m.replica, job, commands.NewServiceToken().Reveal())).Code, "no secret is kept")
+	require.Equal(t, "validation_failed", fault.As(cancel(m.replica, job, bearer.NewServiceToken().Reveal())).Code, "no secret is kept")
 	require.Empty(t, m.history(t, m.id, before+1))
 	require.NoError(t, cancel(m.replica, job, "superseded"))
 	require.NoError(t, cancel(m.other, job, "again"), "it is over, and stays as it is")

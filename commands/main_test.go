@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
@@ -139,10 +140,10 @@ func (m *team) add(t *testing.T, p person, r events.Role) {
 }
 
 // account creates a service account.
-func (m *team) account(t *testing.T, name string) (events.ID, commands.ServiceToken) {
+func (m *team) account(t *testing.T, name string) (events.ID, bearer.ServiceToken) {
 	t.Helper()
 	c := commands.CreateServiceAccount{
-		Meta: m.owner.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI},
+		Meta: m.owner.in(m.id), Account: newID(), Token: bearer.NewServiceToken(), Name: name, Scopes: []events.Scope{events.ReadAPI},
 	}
 	_, err := m.CreateServiceAccount(t.Context(), c)
 	require.NoError(t, err)

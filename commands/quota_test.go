@@ -12,6 +12,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 	"svc/sessions"
@@ -195,7 +196,7 @@ func TestDailyLimitOfServiceAccounts(t *testing.T) {
 		r.Limit(commands.Daily{ServiceAccounts: 2, Counts: sessions.Daily{DB: m.db}})
 	}
 	create := func(r replica, by person, name string) (events.ID, error) {
-		c := commands.CreateServiceAccount{Meta: by.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: name,
+		c := commands.CreateServiceAccount{Meta: by.in(m.id), Account: newID(), Token: bearer.NewServiceToken(), Name: name,
 			Scopes: []events.Scope{events.ReadAPI}}
 		_, err := r.CreateServiceAccount(t.Context(), c)
 		return c.Account, err
@@ -300,7 +301,7 @@ func TestDailyLimitsOfRotationsAndEnrollments(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account := commands.CreateServiceAccount{
-		Meta: m.owner.in(m.id), Account: newID(), Token: commands.NewServiceToken(), Name: "one", Scopes: []events.Scope{events.ReadAPI},
+		Meta: m.owner.in(m.id), Account: newID(), Token: bearer.NewServiceToken(), Name: "one", Scopes: []events.Scope{events.ReadAPI},
 	}
 	_, err := m.CreateServiceAccount(t.Context(), account)
 	require.NoError(t, err)
@@ -309,7 +310,7 @@ func TestDailyLimitsOfRotationsAndEnrollments(t *testing.T) {
 	}
 	rotate := func(r replica, by person) error {
 		_, err := r.RotateServiceAccount(t.Context(), commands.RotateServiceAccount{
-			Meta: by.in(m.id), Account: account.Account, Token: commands.NewServiceToken(),
+			Meta: by.in(m.id), Account: account.Account, Token: bearer.NewServiceToken(),
 		})
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 )
@@ -219,7 +220,7 @@ func TestConcurrentRotations(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
 	account, token := m.account(t, "ci-bot")
-	tokens := []commands.ServiceToken{token}
+	tokens := []bearer.ServiceToken{token}
 	var mu sync.Mutex
 	for range 15 {
 		errs := race(func(i int) error {

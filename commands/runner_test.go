@@ -9,6 +9,7 @@ import (
 
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/farm/certificate"
 )
@@ -35,7 +36,7 @@ var hello = farm.Hello{Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "l
 
 func (m *team) mintCommand() commands.MintEnrollment {
 	return commands.MintEnrollment{
-		Meta: m.owner.in(m.id), Enrollment: newID(), Token: commands.NewEnrollmentToken(), CapacityLimit: 4, Lasts: time.Hour,
+		Meta: m.owner.in(m.id), Enrollment: newID(), Token: bearer.NewEnrollmentToken(), CapacityLimit: 4, Lasts: time.Hour,
 		Authority: events.AuthorityCreated{Authority: events.ID{1, 0x9a, 6: 0x70, 8: 0x80, 15: 53}, Certificate: "PEM"},
 	}
 }
@@ -111,7 +112,7 @@ func TestConnectRunnerReadsTheLog(t *testing.T) {
 func TestTokenOfAnotherEnrollmentIsInvalid(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
-	mint, own := m.mintCommand(), commands.NewEnrollmentToken()
+	mint, own := m.mintCommand(), bearer.NewEnrollmentToken()
 	_, err := m.MintEnrollment(t.Context(), mint)
 	require.NoError(t, err)
 	_, err = m.db.Exec(t.Context(), `insert into global_keys values ($1, $2, $3)`,

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"svc/aggregates"
+	"svc/commands/bearer"
 	"svc/commands/work"
 	"svc/events"
 	"svc/input"
@@ -13,10 +14,10 @@ import (
 // caller has generated and shows once.
 type CreateServiceAccount struct {
 	Meta    `json:"-"`
-	Account events.ID      `json:"-"`
-	Token   ServiceToken   `json:"-"`
-	Name    string         `json:"name"`
-	Scopes  []events.Scope `json:"scopes"`
+	Account events.ID           `json:"-"`
+	Token   bearer.ServiceToken `json:"-"`
+	Name    string              `json:"name"`
+	Scopes  []events.Scope      `json:"scopes"`
 }
 
 func (c CreateServiceAccount) denial() events.CommandDenied {
@@ -39,7 +40,7 @@ type AccountAnswer struct {
 func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccount) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, onAccount(c.Account, func(w *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
 		w.Claim(events.Claim{Key: events.ServiceAccountKey(c.Name), Owner: c.Account}, aggregates.ErrServiceAccountNameUsed)
-		return a.Create(c.Account, c.Name, c.Scopes, c.Token.stored())
+		return a.Create(c.Account, c.Name, c.Scopes, stored(c.Token))
 	}))
 }
 
@@ -47,8 +48,8 @@ func (h *Handler) CreateServiceAccount(ctx context.Context, c CreateServiceAccou
 // generated and shows once.
 type RotateServiceAccount struct {
 	Meta    `json:"-"`
-	Account events.ID    `json:"accountId"`
-	Token   ServiceToken `json:"-"`
+	Account events.ID           `json:"accountId"`
+	Token   bearer.ServiceToken `json:"-"`
 }
 
 func (c RotateServiceAccount) denial() events.CommandDenied {
@@ -61,7 +62,7 @@ func (RotateServiceAccount) limit() *limit { return rotations }
 // moment at which the event is stored.
 func (h *Handler) RotateServiceAccount(ctx context.Context, c RotateServiceAccount) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, onAccount(c.Account, func(_ *work.Unit, a *aggregates.ServiceAccount) ([]events.Event, error) {
-		return a.Rotate(c.Token.stored())
+		return a.Rotate(stored(c.Token))
 	}))
 }
 
@@ -106,4 +107,9 @@ func onAccount(id events.ID, decide func(*work.Unit, *aggregates.ServiceAccount)
 			w.Answer = AccountAnswer{Account: id}
 			return decide(w, a)
 		}))
+}
+
+// stored returns what is kept of a token.
+func stored(t bearer.ServiceToken) aggregates.Token {
+	return aggregates.Token{Fingerprint: t.Fingerprint(), Tail: t.Tail()}
 }

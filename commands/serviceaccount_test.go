@@ -9,6 +9,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 	"svc/projections"
@@ -20,12 +21,12 @@ func create(by person, workspace events.ID, name string, scopes ...events.Scope)
 		scopes = []events.Scope{events.ReadAPI}
 	}
 	return commands.CreateServiceAccount{
-		Meta: by.in(workspace), Account: newID(), Token: commands.NewServiceToken(), Name: name, Scopes: scopes,
+		Meta: by.in(workspace), Account: newID(), Token: bearer.NewServiceToken(), Name: name, Scopes: scopes,
 	}
 }
 
 func rotate(by person, workspace, account events.ID) commands.RotateServiceAccount {
-	return commands.RotateServiceAccount{Meta: by.in(workspace), Account: account, Token: commands.NewServiceToken()}
+	return commands.RotateServiceAccount{Meta: by.in(workspace), Account: account, Token: bearer.NewServiceToken()}
 }
 
 func revoke(by person, workspace, account events.ID) commands.RevokeServiceAccount {
@@ -33,7 +34,7 @@ func revoke(by person, workspace, account events.ID) commands.RevokeServiceAccou
 }
 
 // status returns what a token gives access to now.
-func (s *system) status(t *testing.T, token commands.ServiceToken) string {
+func (s *system) status(t *testing.T, token bearer.ServiceToken) string {
 	t.Helper()
 	found, err := projections.ServiceAccounts{DB: s.db}.Tokens(t.Context(), []events.Fingerprint{token.Fingerprint()})
 	require.NoError(t, err)
@@ -67,7 +68,7 @@ func TestServiceAccountLifecycle(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "rotated", m.status(t, first))
 	require.Equal(t, "revoked", m.status(t, r.Token))
-	require.Equal(t, "unknown", m.status(t, commands.NewServiceToken()))
+	require.Equal(t, "unknown", m.status(t, bearer.NewServiceToken()))
 
 	m.requireAdded(t, m.id, before,
 		events.ServiceAccountCreated{Account: c.Account, Name: "ci-bot", Scopes: scopes, Fingerprint: first.Fingerprint(), Tail: first.Tail()},

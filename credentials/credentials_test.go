@@ -11,6 +11,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/credentials"
 	"svc/events"
@@ -73,7 +74,7 @@ func TestCheck(t *testing.T) {
 		require.NoError(t, credentials.Check("credential", text))
 	}
 	for _, text := range []string{"", "a b", "a\n", "a\tb", "a\u00a0b", "a\x00", "a\x7f", "\xff", strings.Repeat("x", credentials.MaxBytes+1),
-		string(commands.NewServiceToken().Reveal())} {
+		string(bearer.NewServiceToken().Reveal())} {
 		err := credentials.Check("credential", text)
 		require.ErrorIs(t, err, fault.ErrValidation, "%q", text)
 		require.Contains(t, fault.As(err).Details, "credential")

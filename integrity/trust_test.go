@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
@@ -52,7 +53,7 @@ func newSite(t *testing.T) *site {
 	_, err = h.AddMember(t.Context(), commands.AddMember{Meta: meta, Member: member, User: s.eve, Email: "eve@x", Role: events.Viewer})
 	require.NoError(t, err)
 	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Meta: meta, Account: newID(), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+		Meta: meta, Account: newID(), Token: bearer.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	toggle := func(n int) {

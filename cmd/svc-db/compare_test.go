@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/events/store"
 	"svc/projections"
@@ -95,7 +96,7 @@ func (d *database) workspace(t *testing.T, db *pgxpool.Pool, slug string) events
 		Email: "ann@acme.example", Name: "Acme", Slug: slug})
 	require.NoError(t, err)
 	_, err = h.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Meta: meta, Account: events.NewID(time.Now()), Token: commands.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
+		Meta: meta, Account: events.NewID(time.Now()), Token: bearer.NewServiceToken(), Name: "bot", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())

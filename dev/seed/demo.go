@@ -12,6 +12,7 @@ import (
 
 	"svc/atomicfile"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 )
 
@@ -80,7 +81,7 @@ func (s *seed) accounts(p demoWorkspace) error {
 		{"farmer", []events.Scope{events.SubmitJobs}},
 		{retired, []events.Scope{events.ReadAPI}},
 	} {
-		token := commands.NewServiceToken()
+		token := bearer.NewServiceToken()
 		account := commands.CreateServiceAccount{Meta: p.by(p.owner), Account: s.id(), Token: token, Name: a.name, Scopes: a.scopes}
 		if _, err := s.commands.CreateServiceAccount(s.ctx, account); err != nil {
 			return fmt.Errorf("create service account %s: %w", a.name, err)
@@ -193,7 +194,7 @@ func (s *seed) rotate() error {
 		return fmt.Errorf("recall service accounts: %w", err)
 	}
 	for _, r := range list {
-		token := commands.NewServiceToken()
+		token := bearer.NewServiceToken()
 		meta := demoWorkspace{id: r.Workspace}.by(demoPerson{user: r.Owner, email: r.OwnerEmail})
 		meta.Origin = events.FromCLI
 		if _, err := s.commands.RotateServiceAccount(s.ctx,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/dev/seed"
 	"svc/events"
 	"svc/events/store"
@@ -131,7 +132,7 @@ func (d *demonstration) accounts(t *testing.T) {
 func (d *demonstration) tokens(t *testing.T, demo seed.Demo) map[string]string {
 	status := map[string]string{}
 	for _, a := range demo.ServiceAccounts {
-		token, ok := commands.ParseServiceToken(a.Token)
+		token, ok := bearer.ParseServiceToken(a.Token)
 		require.True(t, ok)
 		found, err := projections.ServiceAccounts{DB: d.db}.Tokens(testContext(t), []events.Fingerprint{token.Fingerprint()})
 		require.NoError(t, err)

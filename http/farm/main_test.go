@@ -26,6 +26,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/events"
 	"svc/events/store"
@@ -138,12 +139,12 @@ func (s *site) newWorkspace(t *testing.T, slug string) (events.ID, commands.Meta
 }
 
 // mint creates an enrollment that is valid for 15 minutes.
-func (s *site) mint(t *testing.T, by commands.Meta, change ...func(*commands.MintEnrollment)) commands.EnrollmentToken {
+func (s *site) mint(t *testing.T, by commands.Meta, change ...func(*commands.MintEnrollment)) bearer.EnrollmentToken {
 	t.Helper()
 	authority, err := s.a.server.Authority(t.Context(), by.Workspace)
 	require.NoError(t, err)
 	c := commands.MintEnrollment{
-		Meta: by, Enrollment: events.NewID(s.clock.now()), Token: commands.NewEnrollmentToken(), Authority: authority,
+		Meta: by, Enrollment: events.NewID(s.clock.now()), Token: bearer.NewEnrollmentToken(), Authority: authority,
 		Name: "builder-1", Labels: []string{"pool=default"}, CapacityLimit: 4, Lasts: 15 * time.Minute,
 	}
 	for _, f := range change {
@@ -210,7 +211,7 @@ func shows(certificate string) func(*http.Request) {
 
 func from(peer string) func(*http.Request) { return func(r *http.Request) { r.RemoteAddr = peer } }
 
-func (r *replica) register(t *testing.T, token commands.EnrollmentToken, key crypto.Signer, change ...func(*http.Request)) answer {
+func (r *replica) register(t *testing.T, token bearer.EnrollmentToken, key crypto.Signer, change ...func(*http.Request)) answer {
 	t.Helper()
 	return r.ask(t, "POST", "/registrations", map[string]any{
 		"token": token.Reveal(), "csr": csr(t, key), "name": "itself", "labels": []string{"disk=ssd"}, "capacity": 2,

@@ -9,6 +9,7 @@ import (
 
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/farm/dispatch"
@@ -143,7 +144,7 @@ type registrationAnswer struct {
 }
 
 func (s *Server) register(ctx context.Context, in *registrationRequest) (*registrationAnswer, error) {
-	token, ok := commands.ParseEnrollmentToken(in.Body.Token)
+	token, ok := bearer.ParseEnrollmentToken(in.Body.Token)
 	if !ok {
 		return nil, farm.ErrEnrollmentInvalid
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/http/farm"
 	"svc/http/limit"
@@ -95,12 +96,12 @@ func TestInvalidTokensGetSameAnswer(t *testing.T) {
 	_, err = s.b.commands.RevokeRunner(t.Context(), commands.RevokeRunner{Meta: s.owner, Runner: runner})
 	require.NoError(t, err)
 
-	want := s.a.register(t, commands.NewEnrollmentToken(), key).is(t, 401, "enrollment_invalid").body.Raw
+	want := s.a.register(t, bearer.NewEnrollmentToken(), key).is(t, 401, "enrollment_invalid").body.Raw
 	require.Equal(t, want, s.a.register(t, withdrawn, key).body.Raw)
 	require.Equal(t, want, s.a.register(t, revoked, key).body.Raw)
 	require.Equal(t, want, s.a.register(t, "tok_enr_", key).body.Raw)
 	require.Equal(t, want, s.a.register(t, "", key).body.Raw)
-	require.Equal(t, want, s.a.register(t, commands.EnrollmentToken(commands.NewServiceToken().Reveal()), key).body.Raw)
+	require.Equal(t, want, s.a.register(t, bearer.EnrollmentToken(bearer.NewServiceToken().Reveal()), key).body.Raw)
 	before := s.kinds(t, s.workspace)
 	s.clock.move(15 * time.Minute)
 	for range 3 {
@@ -235,7 +236,7 @@ func TestEnrollmentAttemptsAreBounded(t *testing.T) {
 	}
 	perAddress, perToken := tenPerMinute(), tenPerMinute()
 	s := newSite(t, func(c *farm.Config) { c.EnrollmentLimit, c.TokenEnrollmentLimit = perAddress, perToken })
-	key, none := newKey(t), commands.NewEnrollmentToken()
+	key, none := newKey(t), bearer.NewEnrollmentToken()
 	for i := range 200 { // from many addresses
 		s.a.register(t, none, key, from(fmt.Sprintf("192.0.2.%d:1", i%20))).is(t, 401, "enrollment_invalid")
 	}
@@ -244,7 +245,7 @@ func TestEnrollmentAttemptsAreBounded(t *testing.T) {
 
 	token, other := s.mint(t, s.owner), s.mint(t, s.owner, func(c *commands.MintEnrollment) { c.Name = "builder-2" })
 	address := 0
-	register := func(token commands.EnrollmentToken, key crypto.Signer) answer {
+	register := func(token bearer.EnrollmentToken, key crypto.Signer) answer {
 		address++
 		return s.a.register(t, token, key, from(fmt.Sprintf("198.51.100.%d:1", address)))
 	}

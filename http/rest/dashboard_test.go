@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/projections"
 	"svc/sessions"
@@ -72,7 +72,7 @@ func TestUnchangedDashboardNeedsOneLookup(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 
-	workspace, token := events.NewID(epoch), commands.NewServiceToken()
+	workspace, token := events.NewID(epoch), bearer.NewServiceToken()
 	for sql, args := range map[string][]any{
 		`insert into workspaces values ($1, 'Acme', 'acme', now())`:                                      {workspace},
 		`insert into service_tokens values ($2, $1, $1, 'reader', '{api.read}', 'tail', 'current')`:      {workspace, token.Fingerprint()},

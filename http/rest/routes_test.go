@@ -17,6 +17,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/http/middleware"
 	"svc/http/rest/door"
@@ -121,7 +122,7 @@ func TestEveryCommandHasARoute(t *testing.T) {
 // A guard refuses a request before its fields are checked: what is recorded of it has no long text, and no
 // token.
 func TestRecordedDenialsAreBounded(t *testing.T) {
-	long, token := strings.Repeat("W", 200<<10), commands.NewServiceToken().Reveal()
+	long, token := strings.Repeat("W", 200<<10), bearer.NewServiceToken().Reveal()
 	log := &appendedLog{}
 	handler, denials := commands.New(log, time.Now), 0
 	for _, r := range routes() {

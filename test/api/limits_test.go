@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/commands"
+	"svc/commands/bearer"
 )
 
 // testRateLimit shows that requests are limited per caller and minute, and sign-ins per address and minute.
@@ -58,9 +58,9 @@ func testRateLimit(t *testing.T, s *fixture) {
 
 	v.ask(t, "nobody", runs, "").is(t, "401 unauthenticated")
 	for range 2 { // unknown tokens share the limit of their address
-		v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "401 service_token_invalid")
+		v.ask(t, "token "+bearer.NewServiceToken().Reveal(), runs, "").is(t, "401 service_token_invalid")
 	}
-	v.ask(t, "token "+commands.NewServiceToken().Reveal(), runs, "").is(t, "429 rate_limited")
+	v.ask(t, "token "+bearer.NewServiceToken().Reveal(), runs, "").is(t, "429 rate_limited")
 	v.ask(t, "nobody", runs, "").is(t, "429 rate_limited")
 	v.ask(t, "vera", "GET /api/auth/organization/list", "").is(t, "429 rate_limited", "counts for the address now")
 	v.ask(t, "nobody", "GET /api/auth/organization/list", "").is(t, "401 UNAUTHORIZED")

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/projections"
 	"svc/projections/runviews"
@@ -19,7 +20,7 @@ import (
 // A reader is a workspace with runs, and a service token that may read them.
 type reader struct {
 	workspace events.ID
-	token     commands.ServiceToken
+	token     bearer.ServiceToken
 }
 
 // newReader creates a workspace with n runs, some of them active.
@@ -30,7 +31,7 @@ func newReader(ctx context.Context, db *pgxpool.Pool, n, active int) (*reader, e
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{w.id, commands.NewServiceToken()}
+	r := &reader{w.id, bearer.NewServiceToken()}
 	_, err = w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
 		Meta: w.meta(), Account: events.NewID(time.Now()), Token: r.token, Name: "reader", Scopes: []events.Scope{events.ReadAPI},
 	})

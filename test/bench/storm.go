@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/sessions"
 )
@@ -44,7 +45,7 @@ func readStorm(ctx context.Context, db *pgxpool.Pool) (list []stormRequest, err 
 		return nil, err
 	}
 	for i := range stormAccounts {
-		token := commands.NewServiceToken()
+		token := bearer.NewServiceToken()
 		_, err := w.handler.CreateServiceAccount(ctx, commands.CreateServiceAccount{
 			Meta: w.meta(), Account: events.NewID(time.Now()), Token: token, Name: fmt.Sprint("bot-", i), Scopes: []events.Scope{events.ReadAPI},
 		})
@@ -108,7 +109,7 @@ func credentialStorm(ctx context.Context, db *pgxpool.Pool) ([]stormRequest, err
 	if _, err := db.Exec(ctx, `delete from sessions where user_id = $1`, t.owner.ID); err != nil {
 		return nil, fmt.Errorf("end the sessions of %s: %w", t.owner.ID, err)
 	}
-	account, token := events.NewID(time.Now()), commands.NewServiceToken()
+	account, token := events.NewID(time.Now()), bearer.NewServiceToken()
 	_, err = h.CreateServiceAccount(ctx, commands.CreateServiceAccount{
 		Meta: t.meta(), Account: account, Token: token, Name: "former", Scopes: []events.Scope{events.ReadAPI},
 	})

@@ -16,6 +16,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/events/bus"
 	"svc/events/feed"
@@ -135,10 +136,10 @@ func (p *process) command(t *testing.T, round int) {
 	_, err := h.UpdateMember(ctx, commands.UpdateMember{Meta: guest.in(p.acme), Member: p.owner.member, Role: ptr(events.Viewer)})
 	require.ErrorIs(t, err, aggregates.ErrMemberForbidden)
 
-	account := commands.CreateServiceAccount{Meta: owner, Account: newID(), Token: commands.NewServiceToken(), Name: name("robot"),
+	account := commands.CreateServiceAccount{Meta: owner, Account: newID(), Token: bearer.NewServiceToken(), Name: name("robot"),
 		Scopes: []events.Scope{events.ReadAPI}}
 	ok(h.CreateServiceAccount(ctx, account))
-	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: owner, Account: account.Account, Token: commands.NewServiceToken()}))
+	ok(h.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: owner, Account: account.Account, Token: bearer.NewServiceToken()}))
 	ok(h.NoteStaleToken(ctx, commands.NoteStaleToken{Meta: owner, Account: account.Account, Tail: account.Token.Tail()}))
 	ok(h.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: owner, Account: account.Account}))
 

@@ -8,6 +8,7 @@ import (
 
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/projections/farmviews"
@@ -49,7 +50,7 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
 	authority := events.AuthorityCreated{Authority: idOf(t, 'x', 7), Certificate: "PEM", NotAfter: epoch.AddDate(10, 0, 0)}
 	mint := commands.MintEnrollment{
-		Meta: owner, Enrollment: newID(), Token: commands.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
+		Meta: owner, Enrollment: newID(), Token: bearer.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
 	}
 	ok(h.MintEnrollment(ctx, mint))
 	agent := events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64"}
@@ -78,7 +79,7 @@ func (p *process) commandRunners(t *testing.T, owner commands.Meta) {
 	require.NoError(t, err)
 	ok(h.RevokeRunner(ctx, commands.RevokeRunner{Meta: owner, Runner: r.Runner}))
 	spare := mint
-	spare.Enrollment, spare.Token = newID(), commands.NewEnrollmentToken()
+	spare.Enrollment, spare.Token = newID(), bearer.NewEnrollmentToken()
 	ok(h.MintEnrollment(ctx, spare))
 	ok(h.WithdrawEnrollment(ctx, commands.WithdrawEnrollment{Meta: owner, Enrollment: spare.Enrollment}))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/events"
 	"svc/events/bus"
@@ -62,7 +63,7 @@ type site struct {
 	repo       events.Repo
 	rare       events.ID // a repository of 50 runs
 	account    events.ID // with a token
-	token      commands.ServiceToken
+	token      bearer.ServiceToken
 	run        events.ID // that has stopped
 	member     events.ID // one of many
 	fellow     events.ID // who that is
@@ -85,7 +86,7 @@ func build(t *testing.T, url string) *site {
 	t.Cleanup(db.Close)
 	s := &site{
 		url: url, db: db, acme: newID(), long: newID(), told: newID(), owner: newPerson("ann"), account: newID(),
-		token: commands.NewServiceToken(),
+		token: bearer.NewServiceToken(),
 		repo:  events.Repo{ID: newID(), Name: "acme/web"}, rare: newID(),
 	}
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})

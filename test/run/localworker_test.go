@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/config"
 	"svc/events"
 	"svc/events/bus"
@@ -69,7 +70,7 @@ func startLocalWorker(t *testing.T, s *deployment, w *writers, database, busURL 
 	}
 	c.commands = commands.New(c.log, c.now)
 	_, err = c.commands.CreateServiceAccount(t.Context(), commands.CreateServiceAccount{
-		Meta: c.globex, Account: c.account, Token: commands.NewServiceToken(), Name: "worker", Scopes: []events.Scope{events.ReadAPI},
+		Meta: c.globex, Account: c.account, Token: bearer.NewServiceToken(), Name: "worker", Scopes: []events.Scope{events.ReadAPI},
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,7 +105,7 @@ func (c *localWorker) now() time.Time { return time.Now().Add(time.Duration(c.cl
 func (c *localWorker) write(ctx context.Context, w *writers, i int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		d := &sentCommand{kind: "service_account.created", account: events.NewID(time.Now()).String()}
-		c.send(ctx, w, d, func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
+		c.send(ctx, w, d, func(m commands.Meta, account events.ID, token bearer.ServiceToken) (commands.Result, error) {
 			return c.commands.CreateServiceAccount(ctx, commands.CreateServiceAccount{
 				Meta: m, Account: account, Token: token, Name: fmt.Sprintf("c%d-%d", i, n), Scopes: []events.Scope{events.ReadAPI},
 			})
@@ -113,7 +114,7 @@ func (c *localWorker) write(ctx context.Context, w *writers, i int) {
 			continue
 		}
 		c.send(ctx, w, &sentCommand{kind: "service_account.rotated", account: d.account},
-			func(m commands.Meta, account events.ID, token commands.ServiceToken) (commands.Result, error) {
+			func(m commands.Meta, account events.ID, token bearer.ServiceToken) (commands.Result, error) {
 				return c.commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: token})
 			})
 	}
@@ -121,7 +122,7 @@ func (c *localWorker) write(ctx context.Context, w *writers, i int) {
 
 // send executes a command and records its outcome. Any error leaves it unknown.
 func (c *localWorker) send(ctx context.Context, w *writers, d *sentCommand,
-	execute func(commands.Meta, events.ID, commands.ServiceToken) (commands.Result, error)) {
+	execute func(commands.Meta, events.ID, bearer.ServiceToken) (commands.Result, error)) {
 	_ = w.pace.Wait(ctx) // as in writers.send
 	meta := c.acme
 	meta.RequestID = w.register(d)
@@ -130,7 +131,7 @@ func (c *localWorker) send(ctx context.Context, w *writers, d *sentCommand,
 	if err != nil {
 		panic(err) // it was made by events.NewID
 	}
-	token := commands.NewServiceToken()
+	token := bearer.NewServiceToken()
 	done, err := execute(meta, account, token)
 	switch {
 	case err == nil:
@@ -168,7 +169,7 @@ func (c *localWorker) handle(m *message.Message) error {
 	meta := c.globex
 	meta.Key, meta.RequestID = m.UUID, m.UUID
 	done, err := c.commands.RotateServiceAccount(m.Context(),
-		commands.RotateServiceAccount{Meta: meta, Account: c.account, Token: commands.NewServiceToken()})
+		commands.RotateServiceAccount{Meta: meta, Account: c.account, Token: bearer.NewServiceToken()})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/projections/farmviews"
@@ -55,7 +56,7 @@ func (p *Player) playFarm(ctx context.Context) error {
 func (p *Player) enrolRunner(ctx context.Context, owner commands.Meta) (runner commands.Meta, err error) {
 	authority := events.AuthorityCreated{Authority: NewID(), Certificate: "PEM", NotAfter: Epoch.AddDate(10, 0, 0)}
 	mint := commands.MintEnrollment{
-		Meta: owner, Enrollment: NewID(), Token: commands.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
+		Meta: owner, Enrollment: NewID(), Token: bearer.NewEnrollmentToken(), Authority: authority, CapacityLimit: 4, Lasts: time.Hour,
 	}
 	if _, err := p.Commands.MintEnrollment(ctx, mint); err != nil {
 		return runner, err

@@ -8,6 +8,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 )
@@ -154,13 +155,13 @@ func (p *Player) stepServiceAccount(ctx context.Context, m commands.Meta) (err e
 	case luck < 6:
 		p.bots++
 		create := commands.CreateServiceAccount{
-			Meta: m, Account: NewID(), Token: commands.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.bots),
+			Meta: m, Account: NewID(), Token: bearer.NewServiceToken(), Name: fmt.Sprintf("bot-%d", p.bots),
 			Scopes: []events.Scope{events.ReadAPI, events.SubmitJobs}[p.random.IntN(2):],
 		}
 		p.Accounts = append(p.Accounts, create.Account)
 		_, err = p.Commands.CreateServiceAccount(ctx, create)
 	case luck < 12:
-		_, err = p.Commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: commands.NewServiceToken()})
+		_, err = p.Commands.RotateServiceAccount(ctx, commands.RotateServiceAccount{Meta: m, Account: account, Token: bearer.NewServiceToken()})
 	case luck < 15:
 		_, err = p.Commands.RevokeServiceAccount(ctx, commands.RevokeServiceAccount{Meta: m, Account: account})
 	default:

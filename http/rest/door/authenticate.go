@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"svc/aggregates"
-	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
@@ -75,7 +75,7 @@ func (d *Door) authenticateToken(r *http.Request, header []string) (*Caller, err
 	if !strings.EqualFold(scheme, "Bearer") || text == "" || strings.ContainsAny(text, " \t,") {
 		return nil, fault.ErrUnauthenticated
 	}
-	token, ok := commands.ParseServiceToken(text)
+	token, ok := bearer.ParseServiceToken(text)
 	if !ok {
 		return nil, aggregates.ErrTokenInvalid
 	}

@@ -13,6 +13,7 @@ import (
 
 	"svc/aggregates/farm"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
@@ -239,7 +240,7 @@ func (s *Server) mintEnrollment(ctx context.Context, _ *newEnrollmentRequest, mi
 	if mint.Authority, err = s.Authority(ctx, mint.Workspace); err != nil {
 		return nil, err
 	}
-	mint.Enrollment, mint.Token = events.NewID(s.Now()), commands.NewEnrollmentToken()
+	mint.Enrollment, mint.Token = events.NewID(s.Now()), bearer.NewEnrollmentToken()
 	done, err := s.Commands.MintEnrollment(ctx, mint)
 	switch {
 	case err != nil:

@@ -6,6 +6,7 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
 	"svc/http/openapi"
@@ -121,7 +122,7 @@ func (in *newAccount) toCommand(c *door.Caller, _ events.ID) (commands.CreateSer
 }
 
 func (s *Server) createServiceAccount(ctx context.Context, _ *newAccount, create commands.CreateServiceAccount) (*tokenAnswer, error) {
-	create.Account, create.Token = events.NewID(s.Now()), commands.NewServiceToken()
+	create.Account, create.Token = events.NewID(s.Now()), bearer.NewServiceToken()
 	done, err := s.Commands.CreateServiceAccount(ctx, create)
 	return s.showToken(ctx, done, err, create.Account, create.Token)
 }
@@ -141,13 +142,13 @@ func (in *rotation) toCommand(c *door.Caller, id events.ID) (commands.RotateServ
 }
 
 func (s *Server) rotateServiceAccount(ctx context.Context, _ *rotation, rotate commands.RotateServiceAccount) (*tokenAnswer, error) {
-	rotate.Token = commands.NewServiceToken()
+	rotate.Token = bearer.NewServiceToken()
 	done, err := s.Commands.RotateServiceAccount(ctx, rotate)
 	return s.showToken(ctx, done, err, rotate.Account, rotate.Token)
 }
 
 func (s *Server) showToken(
-	ctx context.Context, done commands.Result, err error, id events.ID, token commands.ServiceToken,
+	ctx context.Context, done commands.Result, err error, id events.ID, token bearer.ServiceToken,
 ) (*tokenAnswer, error) {
 	switch {
 	case err != nil:

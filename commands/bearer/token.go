@@ -1,4 +1,5 @@
-package commands
+// Package bearer has the secrets that callers show: tokens of service accounts, and of machines that enroll.
+package bearer
 
 import (
 	"crypto/rand"
@@ -8,7 +9,6 @@ import (
 	"math/big"
 	"strings"
 
-	"svc/aggregates"
 	"svc/events"
 	"svc/input"
 )
@@ -84,7 +84,3 @@ func (t ServiceToken) Format(f fmt.State, _ rune) { fmt.Fprint(f, redactedToken)
 
 // MarshalText keeps the token out of JSON and structured logs.
 func (t ServiceToken) MarshalText() ([]byte, error) { return []byte(redactedToken), nil }
-
-func (t ServiceToken) stored() aggregates.Token {
-	return aggregates.Token{Fingerprint: t.Fingerprint(), Tail: t.Tail()}
-}

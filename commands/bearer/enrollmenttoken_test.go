@@ -1,4 +1,4 @@
-package commands_test
+package bearer_test
 
 import (
 	"crypto/sha256"
@@ -10,34 +10,34 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"svc/commands"
+	"svc/commands/bearer"
 	"svc/events"
 	"svc/input"
 )
 
 func TestEnrollmentTokenForm(t *testing.T) {
 	t.Parallel()
-	token := commands.NewEnrollmentToken()
+	token := bearer.NewEnrollmentToken()
 	s := token.Reveal()
 	require.Regexp(t, `^tok_enr_[0-9A-Za-z]{38}$`, s)
 	require.True(t, input.HasToken(s), "no text with it is kept")
-	parsed, ok := commands.ParseEnrollmentToken(s)
+	parsed, ok := bearer.ParseEnrollmentToken(s)
 	require.True(t, ok)
 	require.Equal(t, token, parsed)
 	require.Equal(t, s[len(s)-4:], token.Tail())
 	require.Equal(t, events.Fingerprint(sha256.Sum256([]byte(s))), token.Fingerprint())
-	for _, other := range []string{"", s[:len(s)-1], s + "0", strings.ToUpper(s), commands.NewServiceToken().Reveal(),
+	for _, other := range []string{"", s[:len(s)-1], s + "0", strings.ToUpper(s), bearer.NewServiceToken().Reveal(),
 		"tok_enr_" + s[9:] + "0"} {
-		_, ok := commands.ParseEnrollmentToken(other)
+		_, ok := bearer.ParseEnrollmentToken(other)
 		require.False(t, ok, other)
 	}
-	_, ok = commands.ParseServiceToken(s)
+	_, ok = bearer.ParseServiceToken(s)
 	require.False(t, ok, "it is no service token")
 }
 
 func TestEnrollmentTokenIsNotPrinted(t *testing.T) {
 	t.Parallel()
-	token := commands.NewEnrollmentToken()
+	token := bearer.NewEnrollmentToken()
 	text, err := json.Marshal(map[string]any{"token": token})
 	require.NoError(t, err)
 	var logged strings.Builder

@@ -1,4 +1,4 @@
-package commands
+package bearer
 
 import (
 	"crypto/sha256"
