@@ -197,7 +197,7 @@ func (h *host) admit(maxBody int64, next http.Handler) http.Handler {
 		case !oauth.Loopback(r.Host):
 			err = errHost
 		default:
-			err = h.limit.Allow(r.Context(), w.Header(), middleware.Address(r))
+			err = h.limit.Allow(w.Header(), middleware.Address(r))
 		}
 		if err != nil {
 			reply.Error(w, r, h.log, err)

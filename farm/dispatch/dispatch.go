@@ -44,7 +44,7 @@ type Config struct {
 
 	// CountLog counts bytes that a submitter's job logs. If there are too many it counts none and returns
 	// when there is room again, and the log is truncated. nil limits nothing.
-	CountLog func(ctx context.Context, workspace, submitter events.ID, bytes int) (wait time.Duration, err error)
+	CountLog func(ctx context.Context, workspace, submitter events.ID, bytes int) (wait time.Duration)
 
 	// RemoveFiles removes all files of a job from the artifact store. nil without a store.
 	RemoveFiles func(ctx context.Context, workspace, job events.ID) error
@@ -69,7 +69,7 @@ func (c *Config) setDefaults() {
 	c.MessageRate, c.ByteRate = cmp.Or(c.MessageRate, 200), cmp.Or(c.ByteRate, 4<<20)
 	c.WorkspaceRate = cmp.Or(c.WorkspaceRate, 4000)
 	if c.CountLog == nil {
-		c.CountLog = func(context.Context, events.ID, events.ID, int) (time.Duration, error) { return 0, nil }
+		c.CountLog = func(context.Context, events.ID, events.ID, int) time.Duration { return 0 }
 	}
 }
 

@@ -40,8 +40,8 @@ func TestLogsOfWorkspaceAreLimited(t *testing.T) {
 	perDay, err := limit.PerDay(len("one\ntwo\n"))
 	require.NoError(t, err)
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) (time.Duration, error) {
-			return perDay.Take(ctx, workspace.String(), bytes)
+		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) time.Duration {
+			return perDay.Take(workspace.String(), bytes)
 		}
 	})
 	j.a.chunk(j.job, j.epoch, 3, 4, "two\n")
@@ -82,11 +82,11 @@ func TestLogsStoredTogetherAreLimited(t *testing.T) {
 	require.NoError(t, err)
 	broken, breakOff := context.WithCancel(t.Context())
 	j := newRunning(t, func(c *dispatch.Config) {
-		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) (time.Duration, error) {
+		c.CountLog = func(ctx context.Context, workspace, _ events.ID, bytes int) time.Duration {
 			if ctx == broken {
 				breakOff()
 			}
-			return perDay.Take(ctx, workspace.String(), bytes)
+			return perDay.Take(workspace.String(), bytes)
 		}
 	})
 	first := j.job

@@ -68,7 +68,7 @@ type Config struct {
 	DB       *pgxpool.Pool
 	Commands *commands.Handler
 	Logs     *joblog.Logs
-	CountLog func(ctx context.Context, workspace, submitter events.ID, bytes int) (wait time.Duration, err error)
+	CountLog func(ctx context.Context, workspace, submitter events.ID, bytes int) (wait time.Duration)
 	Warn     func(what string, err error, args ...any)
 
 	Acknowledged, Duplicates *atomic.Int64

@@ -74,10 +74,7 @@ func (g *Ingest) writeChunks(ctx context.Context, list []*Item) (runs []*chunkRu
 	}
 	var batch pgx.Batch
 	for _, run := range splitRuns(list) {
-		r, err := g.newChunkRun(ctx, run, leases[run.key])
-		if err != nil {
-			return nil, err
-		}
+		r := g.newChunkRun(ctx, run, leases[run.key])
 		runs = append(runs, r)
 		if r.disposition == inOrder && r.refusal == "" { // another connection of the runner may have sent the same chunks in this batch
 			l := r.lease
@@ -116,11 +113,11 @@ func splitRuns(list []*Item) (out []*jobItems) {
 }
 
 // newChunkRun decides which of a job's chunks with consecutive numbers are stored.
-func (g *Ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) (*chunkRun, error) {
+func (g *Ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) *chunkRun {
 	r := &chunkRun{jobItems: items, lease: l, seq: l.seq, end: l.bytes, truncated: l.truncated, line: l.line}
 	first, last := items.list[0], items.list[len(items.list)-1]
 	if r.disposition = l.classify(first, first.Seq, last.Seq); r.disposition != inOrder {
-		return r, nil
+		return r
 	}
 	for _, it := range items.list {
 		end := r.end + int64(len(it.Data))
@@ -130,38 +127,33 @@ func (g *Ingest) newChunkRun(ctx context.Context, items *jobItems, l lease) (*ch
 		case len(it.Data) == 0 || r.truncated: // only its number is stored
 		case it.Offset != r.end:
 			r.refusal = fmt.Sprintf("a chunk of log at %d instead of %d", it.Offset, r.end)
-			return r, nil
+			return r
 		case end > wire.MaxLog:
 			r.truncated = true // the runner does not keep to the limit
+		case g.countLog(ctx, l, r.end, end):
+			r.rows, r.end, r.line = append(r.rows, it), end, lineAfter(r.line, it.Data)
 		default:
-			room, err := g.countLog(ctx, l, r.end, end)
-			if err != nil {
-				return nil, err
-			}
-			if r.truncated = !room; room {
-				r.rows, r.end, r.line = append(r.rows, it), end, lineAfter(r.line, it.Data)
-			}
+			r.truncated = true
 		}
 		r.truncated = r.truncated || it.Truncated
 		r.seq = it.Seq
 	}
-	return r, nil
+	return r
 }
 
 // countLog counts what is to be stored of a log, once however often the runner has to send it, and
 // reports whether there is room for it.
-func (g *Ingest) countLog(ctx context.Context, l lease, from, end int64) (room bool, err error) {
+func (g *Ingest) countLog(ctx context.Context, l lease, from, end int64) (room bool) {
 	log := logKey{l.LeaseKey, l.epoch}
 	counted, _ := g.counted.Get(log)
 	if end <= counted {
-		return true, nil
+		return true
 	}
-	wait, err := g.CountLog(ctx, l.Workspace, l.submitter, int(end-max(from, counted)))
-	if err != nil || wait > 0 {
-		return false, err
+	if g.CountLog(ctx, l.Workspace, l.submitter, int(end-max(from, counted))) > 0 {
+		return false
 	}
 	g.counted.Add(log, end)
-	return true, nil
+	return true
 }
 
 // lineAfter returns the line number after data that starts in the given line; 0, for unknown, stays

@@ -44,7 +44,7 @@ type Queue struct {
 
 	// Count counts bytes of specifications that a workspace keeps for ever. If there are too many it
 	// counts none and returns when there is room again. nil limits nothing.
-	Count func(ctx context.Context, workspace, by events.ID, bytes int) (wait time.Duration, err error)
+	Count func(ctx context.Context, workspace, by events.ID, bytes int) (wait time.Duration)
 }
 
 // A Request is a job that wants a turn.
@@ -153,11 +153,10 @@ func (q Queue) countSpec(ctx context.Context, r Request) error {
 	case q.Count == nil:
 		return nil
 	}
-	wait, err := q.Count(ctx, r.Workspace, r.By, max(len(text), minSpecCount))
-	if err == nil && wait > 0 {
-		err = ErrTooLarge.After(wait)
+	if wait := q.Count(ctx, r.Workspace, r.By, max(len(text), minSpecCount)); wait > 0 {
+		return ErrTooLarge.After(wait)
 	}
-	return err
+	return nil
 }
 
 // StartRunJob starts a job of a run, whose turn and fair key it fills in, with the input that the

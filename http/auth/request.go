@@ -125,7 +125,7 @@ func holderOf(session sessions.Session) fair.Holder {
 // The body needs no slot while it arrives: bodies that never do, from many addresses, would take them all. It is
 // no larger than what a connection takes in memory anyway.
 func (s *Server) limitAddress(r *request, prefix string) error {
-	if err := s.SignInLimit.Allow(r.Context(), r.w.Header(), prefix+limit.Address(r.Request)); err != nil {
+	if err := s.SignInLimit.Allow(r.w.Header(), prefix+limit.Address(r.Request)); err != nil {
 		return err
 	}
 	if r.Method == http.MethodGet { // it may have to wait for a provider
@@ -168,7 +168,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 		return session, ok, err
 	}
 	if ok {
-		if err := s.Limit.Allow(r.Context(), r.w.Header(), session.User.String()); err != nil {
+		if err := s.Limit.Allow(r.w.Header(), session.User.String()); err != nil {
 			return session, true, err
 		}
 		if err := s.acquireSlots(r, holderOf(session)); err != nil {
@@ -182,7 +182,7 @@ func (s *Server) identify(r *request) (session sessions.Session, ok bool, err er
 	if _, none := r.Cookie(s.Sessions.CookieName()); none != nil { // no cookie, no look-up to limit
 		return session, false, nil
 	}
-	return session, false, s.Limit.Allow(r.Context(), r.w.Header(), limit.Address(r.Request))
+	return session, false, s.Limit.Allow(r.w.Header(), limit.Address(r.Request))
 }
 
 // sessionOf returns the session of the cookie, and sets the cookie again if the session was extended. A request

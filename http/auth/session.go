@@ -174,7 +174,7 @@ func (s *Server) discardSession(r *request, session sessions.Session) {
 // before the cookie is looked up, since its session may have ended already.
 func (s *Server) signOut(r *request) (any, error) {
 	if _, none := r.Cookie(s.Sessions.CookieName()); none == nil {
-		if err := s.Limit.Allow(r.Context(), r.w.Header(), "sign-out "+limit.Address(r.Request)); err != nil {
+		if err := s.Limit.Allow(r.w.Header(), "sign-out "+limit.Address(r.Request)); err != nil {
 			return nil, err
 		}
 	}

@@ -200,11 +200,7 @@ func (s *Server) countArtifacts(ctx context.Context, job artifacts.Job, submitte
 	if bytes <= counted {
 		return nil
 	}
-	wait, err := s.ArtifactLimit.TakeShare(ctx, job.Workspace, submitter, int(bytes-counted))
-	switch {
-	case err != nil:
-		return err
-	case wait > 0:
+	if wait := s.ArtifactLimit.TakeShare(ctx, job.Workspace, submitter, int(bytes-counted)); wait > 0 {
 		return errArtifactsFull.After(wait)
 	}
 	s.counted.Add(job, bytes)

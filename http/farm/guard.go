@@ -86,7 +86,7 @@ func (s *Server) checkRequest(r *http.Request, maxBody int64) error {
 // Forged certificates therefore cost no query, and do not use up the limit of runners behind the
 // same address, such as a proxy's.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, error) {
-	byAddress := func() error { return s.Limit.Allow(r.Context(), w.Header(), limit.Address(r)) }
+	byAddress := func() error { return s.Limit.Allow(w.Header(), limit.Address(r)) }
 	shown, named, err := s.shownCertificate(r)
 	if err != nil {
 		return nil, cmp.Or(byAddress(), err)
@@ -102,11 +102,11 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (*Runner, erro
 	case f != nil && f.Kind == fault.Unauthenticated && signed:
 		return nil, cmp.Or(byAddress(), err)
 	case f != nil && f.Kind == fault.Denied:
-		return nil, cmp.Or(s.Limit.Allow(r.Context(), w.Header(), named.Runner.String()), err)
+		return nil, cmp.Or(s.Limit.Allow(w.Header(), named.Runner.String()), err)
 	case err != nil:
 		return nil, err
 	}
-	return runner, s.Limit.Allow(r.Context(), w.Header(), runner.ID.String())
+	return runner, s.Limit.Allow(w.Header(), runner.ID.String())
 }
 
 // shownCertificate returns the forwarded certificate, which is not verified yet, and the identity

@@ -92,7 +92,7 @@ func (s *Server) admitUnregistered(w http.ResponseWriter, r *http.Request) (cont
 	if err := s.checkRequest(r, registrationLimits.Body); err != nil {
 		return nil, nil, err
 	}
-	if err := s.EnrollmentLimit.Allow(r.Context(), w.Header(), limit.Address(r)); err != nil {
+	if err := s.EnrollmentLimit.Allow(w.Header(), limit.Address(r)); err != nil {
 		return nil, nil, err
 	}
 	anybody := &Runner{
@@ -153,7 +153,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 		return nil, err
 	}
 	// Not for all tokens together, or strangers from many addresses could stop everybody's registrations.
-	if err := s.TokenEnrollmentLimit.Allow(ctx, http.Header{}, enrollment.String()); err != nil {
+	if err := s.TokenEnrollmentLimit.Allow(http.Header{}, enrollment.String()); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)
@@ -178,18 +178,12 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 		return nil, err
 	}
 	if done.New {
-		s.uncount(ctx, s.EnrollmentLimit, RunnerOf(ctx).address)
-		s.uncount(ctx, s.TokenEnrollmentLimit, enrollment.String())
+		// Enrollments bound how many machines become runners. Requests are counted before anything is read, so that
+		// attempts cause little work.
+		s.EnrollmentLimit.Return(RunnerOf(ctx).address)
+		s.TokenEnrollmentLimit.Return(enrollment.String())
 	}
 	return s.certificateAnswer(a, workspace, done.Runner, done.Name, done.Certificate, request, done.Position)
-}
-
-// uncount gives back what a request has counted that made a machine a runner: enrollments bound how many can. Requests
-// are counted before anything is read, so that strangers cause as little work as they did when all of them counted.
-func (s *Server) uncount(ctx context.Context, l *limit.Limit, caller string) {
-	if err := l.Return(ctx, caller); err != nil {
-		s.Log.WarnContext(ctx, "a registration counts as an attempt", "error", err)
-	}
 }
 
 // readRequest parses a CSR, and returns a fault about the field if no certificate can be issued for
@@ -213,7 +207,7 @@ type renewal struct {
 
 func (s *Server) renew(ctx context.Context, in *renewal) (*registrationAnswer, error) {
 	c := RunnerOf(ctx)
-	if err := s.EnrollmentLimit.Allow(ctx, http.Header{}, c.ID.String()); err != nil {
+	if err := s.EnrollmentLimit.Allow(http.Header{}, c.ID.String()); err != nil {
 		return nil, err
 	}
 	request, err := readRequest(in.Body.CSR)

@@ -4,19 +4,20 @@ package limit
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/netip"
 	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/throttled/throttled/v2"
-	"github.com/throttled/throttled/v2/store/memstore"
+	"golang.org/x/time/rate"
 
 	"svc/events"
 	"svc/fault"
 	"svc/http/middleware"
 	"svc/http/reply"
+	"svc/lru"
 )
 
 // ErrLimited says that a caller has exceeded its rate.
@@ -25,16 +26,12 @@ var ErrLimited = fault.New(fault.RateLimited, "rate_limited", "Too many requests
 // callers is how many callers a limit remembers. It forgets the least recently seen ones.
 const callers = 100_000
 
-// maxTries limits the compare-and-swap attempts to count a request while other requests of the same
-// caller are counted.
-const maxTries = 10_000
-
 // A Limit is a rate of requests, or of other units, for each caller. It is kept in the process, so each
 // replica has its own. A nil Limit allows everything.
 type Limit struct {
-	limiter *throttled.GCRARateLimiterCtx
 	units   int
 	every   time.Duration // after which one more unit is allowed
+	buckets *lru.Cache[string, *rate.Limiter]
 	refused atomic.Int64
 }
 
@@ -46,98 +43,95 @@ func PerMinute(n int) (*Limit, error) { return newLimit(n, time.Minute) }
 func PerDay(n int) (*Limit, error) { return newLimit(n, 24*time.Hour) }
 
 func newLimit(n int, period time.Duration) (*Limit, error) {
-	if n == 0 {
+	switch {
+	case n < 0:
+		return nil, fmt.Errorf("make limit of %d: want 0 or more", n)
+	case n == 0:
 		return nil, nil
 	}
-	store, err := memstore.NewCtx(callers)
-	if err != nil {
-		return nil, fmt.Errorf("make limit of %d: %w", n, err)
+	return &Limit{units: n, every: period / time.Duration(n), buckets: lru.New[string, *rate.Limiter](callers)}, nil
+}
+
+// use takes n of a caller's units if there are as many. It returns the time until all units are there again.
+func (l *Limit) use(caller string, n int) (taken bool, full time.Duration) {
+	bucket, ok := l.buckets.Get(caller)
+	if !ok {
+		bucket = rate.NewLimiter(rate.Every(l.every), l.units)
+		if known, ok, _ := l.buckets.PeekOrAdd(caller, bucket); ok {
+			bucket = known
+		}
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerDuration(n, period), MaxBurst: n - 1})
-	if err != nil {
-		return nil, fmt.Errorf("make limit of %d: %w", n, err)
-	}
-	limiter.SetMaxCASAttemptsLimit(maxTries)
-	return &Limit{limiter: limiter, units: n, every: period / time.Duration(n)}, nil
+	now := time.Now()
+	taken = bucket.AllowN(now, n)
+	return taken, time.Duration(math.Round((float64(l.units) - bucket.TokensAt(now)) * float64(l.every)))
 }
 
 // Allow counts a request of caller, which is the id of a person or account, or what [Address] returns. It
 // sets the RateLimit headers, and returns [ErrLimited] with Retry-After if the caller has exceeded its rate.
-func (l *Limit) Allow(ctx context.Context, header http.Header, caller string) error {
+func (l *Limit) Allow(header http.Header, caller string) error {
 	if l == nil {
 		return nil
 	}
-	limited, state, err := l.limiter.RateLimitCtx(ctx, caller, 1)
-	if err != nil {
-		return fmt.Errorf("count request: %w", err)
+	allowed, full := l.use(caller, 1)
+	left := time.Duration(l.units)*l.every - full
+	header.Set("RateLimit-Limit", strconv.Itoa(l.units))
+	header.Set("RateLimit-Remaining", strconv.Itoa(int(left/l.every)))
+	header.Set("RateLimit-Reset", reply.Seconds(full))
+	if allowed {
+		return nil
 	}
-	header.Set("RateLimit-Limit", strconv.Itoa(state.Limit))
-	header.Set("RateLimit-Remaining", strconv.Itoa(state.Remaining))
-	header.Set("RateLimit-Reset", reply.Seconds(state.ResetAfter))
-	if limited {
-		l.refused.Add(1)
-		header.Set("Retry-After", reply.Seconds(state.RetryAfter))
-		return ErrLimited.After(state.RetryAfter)
-	}
-	return nil
+	l.refused.Add(1)
+	header.Set("Retry-After", reply.Seconds(l.every-left))
+	return ErrLimited.After(l.every - left)
 }
 
 // Return gives back the unit of a request that [Limit.Allow] has counted, and that turned out not to count.
-func (l *Limit) Return(ctx context.Context, caller string) error {
-	if l == nil {
-		return nil
+func (l *Limit) Return(caller string) {
+	if l != nil {
+		l.use(caller, -1)
 	}
-	_, _, err := l.limiter.RateLimitCtx(ctx, caller, -1)
-	return fault.Wrap(err, "return a request of %s", caller)
 }
 
 // Take takes n units of caller's, and returns the time until there are enough if there are too few.
 // If n is above the limit, it takes the whole limit.
-func (l *Limit) Take(ctx context.Context, caller string, n int) (wait time.Duration, err error) {
+func (l *Limit) Take(caller string, n int) (wait time.Duration) {
 	if l == nil {
-		return 0, nil
+		return 0
 	}
-	limited, state, err := l.limiter.RateLimitCtx(ctx, caller, min(n, l.units))
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("count %d of %s: %w", n, caller, err)
-	case limited:
-		l.refused.Add(1)
-		return state.RetryAfter, nil
+	n = min(n, l.units)
+	taken, full := l.use(caller, n)
+	if taken {
+		return 0
 	}
-	return 0, nil
+	l.refused.Add(1)
+	return full - time.Duration(l.units-n)*l.every
 }
 
 // Wait returns the time until there are n units of caller's, 0 if there are. It takes none, and counts
 // as a refusal if there are too few.
-func (l *Limit) Wait(ctx context.Context, caller string, n int) (time.Duration, error) {
+func (l *Limit) Wait(caller string, n int) (wait time.Duration) {
 	if l == nil {
-		return 0, nil
+		return 0
 	}
-	_, state, err := l.limiter.RateLimitCtx(ctx, caller, 0)
-	if err != nil {
-		return 0, fmt.Errorf("read count of %s: %w", caller, err)
+	_, full := l.use(caller, 0)
+	wait = max(0, full-time.Duration(l.units-min(n, l.units))*l.every)
+	if wait > 0 {
+		l.refused.Add(1)
 	}
-	free := time.Duration(l.units-min(n, l.units)) * l.every
-	if state.ResetAfter <= free {
-		return 0, nil
-	}
-	l.refused.Add(1)
-	return state.ResetAfter - free, nil
+	return wait
 }
 
 // TakeShare is Take for a workspace, of whose units each submitter may use three quarters, so that
 // none locks out the others. What the workspace has no room for does not count for the submitter.
-func (l *Limit) TakeShare(ctx context.Context, workspace, submitter events.ID, n int) (wait time.Duration, err error) {
+func (l *Limit) TakeShare(_ context.Context, workspace, submitter events.ID, n int) (wait time.Duration) {
 	all := workspace.String()
-	wait, err = l.Wait(ctx, all, n)
-	if err == nil && wait == 0 {
-		wait, err = l.Take(ctx, all+"/"+submitter.String(), n*4/3)
+	if wait = l.Wait(all, n); wait == 0 {
+		wait = l.Take(all+"/"+submitter.String(), n*4/3)
 	}
-	if err == nil && wait == 0 {
-		wait, err = l.Take(ctx, all, n)
+	if wait == 0 {
+		wait = l.Take(all, n)
 	}
-	return wait, err
+	return wait
 }
 
 // networkBits is the length of the IPv6 prefix that counts as one caller, since a customer usually gets

@@ -199,13 +199,13 @@ func (d *Door) identify(w http.ResponseWriter, r *http.Request, row Route) (*Cal
 	c, err := d.authenticate(w, r, row)
 	if err != nil {
 		if f := fault.As(err); f != nil && f.Kind == fault.Unauthenticated {
-			if limited := d.Limit.Allow(r.Context(), w.Header(), limit.Address(r)); limited != nil {
+			if limited := d.Limit.Allow(w.Header(), limit.Address(r)); limited != nil {
 				return nil, limited
 			}
 		}
 		return nil, err
 	}
-	return c, d.Limit.Allow(r.Context(), w.Header(), c.Envelope.Actor.ID.String())
+	return c, d.Limit.Allow(w.Header(), c.Envelope.Actor.ID.String())
 }
 
 // Headers that may be sent once, and those of them that must not be empty. An empty X-Svc-Tenant or
