@@ -153,7 +153,7 @@ stress: cc-check bubblewrap-check postgres-check ## run tests for STRESS_SECONDS
 
 .PHONY: test-scale
 test-scale: scale-check postgres-check ## run several services behind PgBouncer, and with a streaming replica
-	$(GO) test -count=1 -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
+	$(GO) test -count=1 $(UNVETTED) -timeout $(TEST_TIMEOUT) -tags scale -run 'TestBehindPgBouncer|TestReadReplica' ./test/api
 
 # Caddy is that of the Linux distribution: building it would take minutes. Tests of svc-gateway alone that wait long or depend
 # on timing are left out.
