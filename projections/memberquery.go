@@ -177,9 +177,11 @@ func (s *memberSQL) searchSQL() string {
 	if s.Role == "" {
 		return found
 	}
+	// The role is compared outside, or PostgreSQL may read all members of the role for each that was found.
 	return fmt.Sprintf(`
 		select f.name_key, f.member_id from (%s) f cross join lateral (
-			select from members o where o.workspace_id = $1 and o.member_id = f.member_id%s offset 0) o`, found, s.roleCondition("o"))
+			select o.role from members o where o.workspace_id = $1 and o.member_id = f.member_id offset 0) o where true%s`,
+		found, s.roleCondition("o"))
 }
 
 func (s *memberSQL) roleCondition(of string) string {
