@@ -2,12 +2,12 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/auditlog"
 )
 
@@ -36,8 +36,6 @@ func (h History) Activity(ctx context.Context, workspace events.ID, from time.Ti
 	for i := range a.UpTo {
 		find(&a.UpTo[i], from.Add(time.Duration(i+1)*24*time.Hour))
 	}
-	if err := h.DB.SendBatch(ctx, b).Close(); err != nil {
-		return a, fmt.Errorf("read activity of %s: %w", workspace, err)
-	}
-	return a, nil
+	err = h.DB.SendBatch(ctx, b).Close()
+	return a, fault.Wrap(err, "read activity of %s", workspace)
 }

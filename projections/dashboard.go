@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,8 +65,6 @@ func (v Dashboard) Get(ctx context.Context, workspace events.ID, recent int, now
 	o.Waiting.Queue(b, workspace)
 	runviews.QueueRecent(b, workspace, recent, &o.Recent)
 	farmviews.QueueCounts(b, workspace, &o.Slots, &o.Queued)
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return o, fmt.Errorf("read dashboard of %s: %w", workspace, err)
-	}
-	return o, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return o, fault.Wrap(err, "read dashboard of %s", workspace)
 }

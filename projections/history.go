@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 	"svc/projections/auditlog"
 )
 
@@ -22,10 +23,7 @@ type History struct{ DB *pgxpool.Pool }
 func (h History) Head(ctx context.Context, workspace events.ID) (seq int64, at time.Time, err error) {
 	rows, _ := h.DB.Query(ctx, `select head, last_at from logs where workspace_id = $1`, workspace)
 	_, err = pgx.ForEachRow(rows, []any{&seq, &at}, func() error { return nil })
-	if err != nil {
-		return 0, at, fmt.Errorf("read head of %s: %w", workspace, err)
-	}
-	return seq, at, nil
+	return seq, at, fault.Wrap(err, "read head of %s", workspace)
 }
 
 // SeqAt returns the number of the last event at or before a time, up to head; 0 if there is none.

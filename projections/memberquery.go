@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -72,10 +73,8 @@ func (v Members) Page(ctx context.Context, q MemberQuery) (list []Member, total 
 		list, next, err = scanMembers(rows, q.Limit)
 		return err
 	})
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, nil, fmt.Errorf("read members of %s: %w", q.Workspace, err)
-	}
-	return list, total, next, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return list, total, next, fault.Wrap(err, "read members of %s", q.Workspace)
 }
 
 // scanMembers reads a page, and the cursor of its last member if another one follows.

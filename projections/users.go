@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 )
 
@@ -58,10 +59,8 @@ var users = &fold.Table[events.ID, User]{
 // Home returns the personal workspace of a person, zero if there is no such person.
 func (v Users) Home(ctx context.Context, user events.ID) (workspace events.ID, err error) {
 	rows, _ := v.DB.Query(ctx, `select workspace_id from users where user_id = $1`, user)
-	if _, err = pgx.ForEachRow(rows, []any{&workspace}, func() error { return nil }); err != nil {
-		return workspace, fmt.Errorf("read home of %s: %w", user, err)
-	}
-	return workspace, nil
+	_, err = pgx.ForEachRow(rows, []any{&workspace}, func() error { return nil })
+	return workspace, fault.Wrap(err, "read home of %s", user)
 }
 
 // A Profile is the public profile of a person.

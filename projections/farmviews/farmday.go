@@ -2,13 +2,13 @@ package farmviews
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/query"
 )
 
@@ -58,10 +58,8 @@ func (v BuildFarm) Get(ctx context.Context, workspace events.ID, now time.Time) 
 	}
 	day(&f.Day, now)
 	day(&f.Prior, now.Add(-24*time.Hour))
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return f, fmt.Errorf("read build farm of %s: %w", workspace, err)
-	}
-	return f, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return f, fault.Wrap(err, "read build farm of %s", workspace)
 }
 
 // QueueCounts queues reading the capacity of a workspace's runners, and how many jobs wait for one.

@@ -51,10 +51,8 @@ func (v Jobs) Page(ctx context.Context, q JobQuery) (list []Job, total int, err 
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 		return err
 	})
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, 0, fmt.Errorf("read jobs of %s: %w", q.Workspace, err)
-	}
-	return list, total, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return list, total, fault.Wrap(err, "read jobs of %s", q.Workspace)
 }
 
 // pageOfMatches is [Jobs.Page] for a search.
@@ -65,10 +63,7 @@ func (v Jobs) pageOfMatches(ctx context.Context, q JobQuery) (list []Job, total 
 		rows, _ := v.DB.Query(ctx, query.RowsInOrder(jobColumns, "jobs", "job_id"), q.Workspace, page)
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Job])
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("search jobs of %s: %w", q.Workspace, err)
-	}
-	return list, len(ids), nil
+	return list, len(ids), fault.Wrap(err, "search jobs of %s", q.Workspace)
 }
 
 // jobsActive and jobsEnded are the predicates of the partial indexes, word for word.

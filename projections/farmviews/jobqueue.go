@@ -2,7 +2,6 @@ package farmviews
 
 import (
 	"context"
-	"fmt"
 
 	"svc/events"
 	"svc/fault"
@@ -58,10 +57,7 @@ func (v Jobs) QueueFull(ctx context.Context, workspace, by events.ID, length, mo
 		select count(*) from (
 			select from jobs where workspace_id = $1 and state = 'queued' and submitted_by ->> 'id' = $2 limit $3) own`,
 		workspace, by.String(), share).Scan(&own)
-	if err != nil {
-		return false, fmt.Errorf("read jobs that %s has in the queue of %s: %w", by, workspace, err)
-	}
-	return own >= share, nil
+	return own >= share, fault.Wrap(err, "read jobs that %s has in the queue of %s", by, workspace)
 }
 
 // KeyUse returns how much of a concurrency key is in use.

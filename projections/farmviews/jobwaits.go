@@ -2,13 +2,13 @@ package farmviews
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // Why a job waits. "Matching" runners are connected and meet its requirement.
@@ -81,10 +81,8 @@ func (v Jobs) Waits(ctx context.Context, workspace events.ID, list []Job, now ti
 			return err
 		})
 	}
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return w, fmt.Errorf("read runners that jobs of %s wait for: %w", workspace, err)
-	}
-	return w, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return w, fault.Wrap(err, "read runners that jobs of %s wait for", workspace)
 }
 
 // Reason returns why a job waits. It is "" if the job is not queued or is about to be leased.

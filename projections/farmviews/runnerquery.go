@@ -136,10 +136,8 @@ func (v Runners) Page(
 	if err != nil {
 		return nil, 0, fmt.Errorf("read runners of %s: %w", workspace, err)
 	}
-	if err := v.DB.QueryRow(ctx, of.count, workspace).Scan(&total); err != nil {
-		return nil, 0, fmt.Errorf("count runners of %s: %w", workspace, err)
-	}
-	return list, total, nil
+	err = v.DB.QueryRow(ctx, of.count, workspace).Scan(&total)
+	return list, total, fault.Wrap(err, "count runners of %s", workspace)
 }
 
 // SearchByName returns up to limit runners with a text in their name, with their states at a time. It
@@ -184,10 +182,8 @@ func (s *RunnerSlots) scanTargets() []any {
 
 // Slots returns the capacity of a workspace's runners.
 func (v Runners) Slots(ctx context.Context, workspace events.ID) (s RunnerSlots, err error) {
-	if err := v.DB.QueryRow(ctx, selectSlots, workspace).Scan(s.scanTargets()...); err != nil {
-		return s, fmt.Errorf("count slots of %s: %w", workspace, err)
-	}
-	return s, nil
+	err = v.DB.QueryRow(ctx, selectSlots, workspace).Scan(s.scanTargets()...)
+	return s, fault.Wrap(err, "count slots of %s", workspace)
 }
 
 // A Holder has the data for authenticating a runner's certificate: the authorities that may have

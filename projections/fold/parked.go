@@ -3,7 +3,6 @@ package fold
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -36,10 +35,7 @@ func ListParked(ctx context.Context, db *pgxpool.Pool) ([]ParkedEvent, error) {
 // was one. A rebuild tries the event again, and parks it again if it still cannot be folded.
 func SkipParked(ctx context.Context, db *pgxpool.Pool, view string, workspace events.ID, seq int64) (bool, error) {
 	tag, err := db.Exec(ctx, `delete from parked where workspace_id = $1 and view = $2 and seq = $3`, workspace, view, seq)
-	if err != nil {
-		return false, fmt.Errorf("skip event %d of %s: %w", seq, workspace, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	return tag.RowsAffected() > 0, fault.Wrap(err, "skip event %d of %s", seq, workspace)
 }
 
 // errFold says that a view's fold function failed on an event.

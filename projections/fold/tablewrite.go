@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // maxRows is the highest number of rows that a statement writes. Statements write a power of two of them, so
@@ -173,8 +174,6 @@ func (t *Table[K, R]) copyRows(ctx context.Context, tx pgx.Tx, table string, row
 	if len(values) == 0 {
 		return nil
 	}
-	if _, err := tx.CopyFrom(ctx, pgx.Identifier{table}, t.columns(), pgx.CopyFromRows(values)); err != nil {
-		return fmt.Errorf("copy into %s: %w", table, err)
-	}
-	return nil
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{table}, t.columns(), pgx.CopyFromRows(values))
+	return fault.Wrap(err, "copy into %s", table)
 }

@@ -2,13 +2,13 @@ package runviews
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 	"svc/projections/fold"
 	"svc/projections/query"
 )
@@ -134,10 +134,8 @@ func (v Decisions) Inbox(
 		list, err = pgx.CollectRows(rows, scanWaiting)
 		return err
 	})
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return nil, WaitingCounts{}, fmt.Errorf("read inbox of %s: %w", workspace, err)
-	}
-	return list, counts, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return list, counts, fault.Wrap(err, "read inbox of %s", workspace)
 }
 
 func scanWaiting(row pgx.CollectableRow) (w Waiting, err error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // Insights answers how well runs do, from their outcomes.
@@ -77,10 +78,8 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	b := &pgx.Batch{}
 	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo), args...).Query(report.scanOutcomes)
 	b.Queue(fmt.Sprintf(selectInterventions, ofRepo), args...).Query(report.scanInterventions)
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return Report{}, fmt.Errorf("read insights of %s: %w", workspace, err)
-	}
-	return report, nil
+	err := v.DB.SendBatch(ctx, b).Close()
+	return report, fault.Wrap(err, "read insights of %s", workspace)
 }
 
 // selectOutcomes counts the runs that ended in each window, in rows whose day is null, and on each

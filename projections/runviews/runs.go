@@ -11,6 +11,7 @@ import (
 
 	"svc/events"
 	"svc/events/store"
+	"svc/fault"
 	"svc/projections/fold"
 	"svc/projections/query"
 )
@@ -231,10 +232,7 @@ func (v Runs) pageOfMatches(ctx context.Context, q RunQuery) (list []Run, total 
 	if err == nil {
 		list, err = v.inOrder(ctx, q.Workspace, query.PageOf(ids, q.Limit, q.Offset))
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("search runs of %s: %w", q.Workspace, err)
-	}
-	return list, len(ids), nil
+	return list, len(ids), fault.Wrap(err, "search runs of %s", q.Workspace)
 }
 
 // The orders of the two lists.
@@ -254,10 +252,7 @@ func (v Runs) Search(ctx context.Context, workspace events.ID, text string, limi
 	if err == nil {
 		list, err = v.inOrder(ctx, workspace, query.PageOf(ids, limit, 0))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("search runs of %s: %w", workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "search runs of %s", workspace)
 }
 
 var (
@@ -314,10 +309,7 @@ func (v Runs) ActiveOf(ctx context.Context, workspace, repo events.ID, issues []
 		select `+runColumns+` from runs
 		where workspace_id = $1 and repo_id = $2 and issue_number = any($3) and active`, workspace, repo, issues)
 	list, err := pgx.CollectRows(rows, scanRun)
-	if err != nil {
-		return nil, fmt.Errorf("look up active runs of repository %s of %s: %w", repo, workspace, err)
-	}
-	return list, nil
+	return list, fault.Wrap(err, "look up active runs of repository %s of %s", repo, workspace)
 }
 
 // Events returns up to limit events of a run after a version of its stream.
@@ -385,10 +377,7 @@ func (v Runs) LargestIssue(ctx context.Context, workspace, repo events.ID, issue
 	if err == nil && run != nil {
 		err = checkIssue(ctx, issueOf, workspace, *run, repo, n)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("find largest issue number of repository %s of %s: %w", repo, workspace, err)
-	}
-	return n, nil
+	return n, fault.Wrap(err, "find largest issue number of repository %s of %s", repo, workspace)
 }
 
 // checkIssue returns an error unless a run is of that issue of a repository.

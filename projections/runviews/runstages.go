@@ -2,12 +2,12 @@ package runviews
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"svc/events"
+	"svc/fault"
 )
 
 // stuckAfter is how long an active run that waits for nobody may have no event before it counts as
@@ -96,8 +96,6 @@ func (v Runs) Counts(ctx context.Context, workspace events.ID, repo *events.ID, 
 	}
 	b.Queue(sql, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&c.Active, &c.Terminal) })
 	c.Stages.Queue(b, workspace, repo, now)
-	if err := v.DB.SendBatch(ctx, b).Close(); err != nil {
-		return c, fmt.Errorf("count runs of %s: %w", workspace, err)
-	}
-	return c, nil
+	err = v.DB.SendBatch(ctx, b).Close()
+	return c, fault.Wrap(err, "count runs of %s", workspace)
 }
