@@ -128,7 +128,7 @@ func (c Config) check() error {
 			return fmt.Errorf("%s is malformed: want no user, password or query", variable)
 		}
 	}
-	if err := c.checkVolumes(); err != nil {
+	if err := c.checkDailyLimits(); err != nil {
 		return err
 	}
 	return c.Farm.check()

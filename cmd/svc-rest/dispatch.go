@@ -23,7 +23,7 @@ func newDispatcher(cfg Config, p parts, log *slog.Logger) *dispatch.Dispatcher {
 		Reveal: p.secrets.Reveal, CloneURL: cloneURL(p.credentials, cfg.cloneURL), ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes,
 		LogRetention: time.Duration(cfg.Farm.LogDays) * 24 * time.Hour, LeaseTime: time.Duration(cfg.Farm.LeaseSeconds) * time.Second,
 		ArtifactRetention: time.Duration(cfg.Farm.ArtifactDays) * 24 * time.Hour,
-		CountLog:          p.volumes.jobLogs.TakeShare,
+		CountLog:          p.daily.jobLogs.TakeShare,
 	}
 	if p.artifacts != nil {
 		c.RemoveFiles = func(ctx context.Context, workspace, job events.ID) error {

@@ -44,7 +44,7 @@ func newFarm(cfg Config, p parts, perCaller *limit.Limit, m *metrics.Metrics, lo
 		Enabled: cfg.farmOn(), Commands: p.commands, Runners: farmviews.Runners{DB: p.db.Pool},
 		Secrets: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Header: string(cfg.Farm.ClientCertHeader), Dispatcher: p.dispatcher,
 		Limit: perCaller, EnrollmentLimit: perAddress, TokenEnrollmentLimit: perToken,
-		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes, ArtifactLimit: p.volumes.artifacts,
+		Artifacts: p.artifacts, ArtifactMaxJobBytes: cfg.Farm.ArtifactMaxJobBytes, ArtifactLimit: p.daily.artifacts,
 		ReleaseKeys: func() []string { return releaseKeys(p.releases) }, Now: time.Now, Log: log,
 	}
 	if len(cfg.Farm.TrustedProxies) > 0 {

@@ -82,7 +82,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.engine, p.logs = client.Client{URL: cfg.EngineURL, Secret: cfg.EngineSecret}, joblog.New(p.db.Pool, log)
 	p.secrets = secrets.Secrets{Vault: vault.Secrets{DB: p.db.Pool, Ring: p.ring}, Values: p.commands.FarmSecretValues}
 	p.credentials = credentials.Store{Vault: p.secrets.Vault, Repo: p.commands.Repo}
-	if p.volumes, err = newVolumes(cfg, m); err != nil {
+	if p.daily, err = newDailyLimits(cfg, m); err != nil {
 		return s, fmt.Errorf("daily limits: %w", err)
 	}
 	p.dispatcher = newDispatcher(cfg, p, log)

@@ -56,7 +56,7 @@ type parts struct {
 	logs       *joblog.Logs
 	secrets    secrets.Secrets // of jobs
 	dispatcher *dispatch.Dispatcher
-	volumes    volumes
+	daily      dailyLimits
 
 	credentials credentials.Store // of repositories
 }
@@ -123,7 +123,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 func (p parts) queue() queue.Queue {
 	return queue.Queue{
 		Commands: p.commands, Jobs: farmviews.Jobs{DB: p.db.Pool}, Secrets: farmviews.FarmSecrets{DB: p.db.Pool},
-		Inputs: p.inputs(), Now: time.Now, SecretBytes: p.secrets.Size, Count: p.volumes.jobSpecs.TakeShare,
+		Inputs: p.inputs(), Now: time.Now, SecretBytes: p.secrets.Size, Count: p.daily.jobSpecs.TakeShare,
 	}
 }
 

@@ -84,7 +84,7 @@ func (c loadCheck) read(ctx context.Context, db Querier, p StreamPage) ([]events
 // check returns an error unless this service appended or signed all events of a list, and they follow a version
 // of their stream without a gap.
 func (c loadCheck) check(ctx context.Context, list []authoredRow, version int) error {
-	var doubtful []events.Record
+	var unverified []events.Record
 	for i := range list {
 		r := &list[i].record
 		if version++; r.Version != version {
@@ -92,15 +92,15 @@ func (c loadCheck) check(ctx context.Context, list []authoredRow, version int) e
 		}
 		if CheckEventMAC(c.by, r.Workspace, r.ID, r.Stream, int64(r.Version), int64(r.Schema), list[i].kind, r.Meta, r.Data, list[i].mac) != nil {
 			r.Event = events.Undecoded{Name: list[i].kind}
-			doubtful = append(doubtful, *r)
+			unverified = append(unverified, *r)
 		}
 	}
-	if doubtful == nil {
+	if unverified == nil {
 		return nil
 	}
-	err := c.signed(ctx, doubtful)
+	err := c.signed(ctx, unverified)
 	if errors.Is(err, ErrForeign) {
-		return c.refuse(ctx, &doubtful[0], err)
+		return c.refuse(ctx, &unverified[0], err)
 	}
 	return err
 }

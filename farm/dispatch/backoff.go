@@ -120,7 +120,7 @@ func (c *connection) NoteAccept(ctx context.Context, job events.ID, epoch int) e
 	if before.Count == 0 {
 		return nil
 	}
-	c.farm.nudge()
+	c.farm.wake()
 	_, err := c.d.DB.Exec(ctx, `
 		update runner_presence set declined = 0, decline_reason = '', rests_until = null where workspace_id = $1 and runner_id = $2`,
 		c.runner.Workspace, c.runner.ID)

@@ -78,7 +78,7 @@ func (c *connection) serve() {
 	default:
 	}
 	var writing sync.WaitGroup
-	writing.Go(func() { c.out.run(ctx, c.nudgeIfPending) })
+	writing.Go(func() { c.out.run(ctx, c.wakeIfPending) })
 	c.read(ctx)
 	c.farm.remove(c)
 	end()
@@ -119,10 +119,10 @@ func (c *connection) read(ctx context.Context) {
 	}
 }
 
-// nudgeIfPending wakes the farm if jobs wait for room in the outbox.
-func (c *connection) nudgeIfPending() {
+// wakeIfPending wakes the farm if jobs wait for room in the outbox.
+func (c *connection) wakeIfPending() {
 	if len(c.slots.pendingJobs()) > 0 {
-		c.farm.nudge()
+		c.farm.wake()
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *connection) freeSlots() (u slotUsage, free int) {
 // Forget removes a job that the runner no longer holds, and wakes the farm.
 func (c *connection) Forget(job events.ID, epoch int) {
 	if c.slots.forget(job, epoch) {
-		c.farm.nudge()
+		c.farm.wake()
 	}
 }
 

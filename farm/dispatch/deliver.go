@@ -47,7 +47,7 @@ func without(list, known []heldJob) (ids []events.ID) {
 // has passed. Before the welcome nothing is sent: the runner takes the first message for it.
 func (d *Dispatcher) deliver(ctx context.Context, c *connection) {
 	if !c.presence.isGreeted() {
-		return // handleHello nudges the farm
+		return // handleHello wakes the farm
 	}
 	for _, id := range c.slots.pendingJobs() {
 		handled, err := d.deliverJob(ctx, c, id)

@@ -29,7 +29,7 @@ type farm struct {
 	workspace events.ID
 	reserved  int                // connections, guarded by Dispatcher.mu
 	stop      context.CancelFunc // ends its goroutine
-	wake      chan struct{}      // has a value when a runner may have a free slot
+	woken     chan struct{}      // has a value when a runner may have a free slot
 	messages  *rate.Limiter      // of all runners
 	waiting   queue.Waiting      // owned by the farm's goroutine
 	deletedAt time.Time          // when the workspace was found to be deleted; zero if it is not. Owned by the farm's goroutine
@@ -43,7 +43,7 @@ type farm struct {
 func startFarm(d *Dispatcher, workspace events.ID) *farm {
 	ctx, stop := context.WithCancel(d.ctx)
 	f := &farm{
-		d: d, workspace: workspace, stop: stop, wake: make(chan struct{}, 1),
+		d: d, workspace: workspace, stop: stop, woken: make(chan struct{}, 1),
 		waiting:     queue.Waiting{DB: d.DB, Workspace: workspace, Now: d.Now},
 		messages:    rate.NewLimiter(rate.Limit(d.WorkspaceRate), int(2*d.WorkspaceRate)),
 		connections: map[*connection]bool{}, current: map[events.ID]*connection{},
@@ -99,10 +99,10 @@ func (f *farm) connectionsOf(runners ...events.ID) (list []*connection) {
 	return list
 }
 
-// nudge wakes the farm's goroutine to look for jobs. It does not block.
-func (f *farm) nudge() {
+// wake wakes the farm's goroutine to look for jobs. It does not block.
+func (f *farm) wake() {
 	select {
-	case f.wake <- struct{}{}:
+	case f.woken <- struct{}{}:
 	default: // it is woken already
 	}
 }
@@ -121,7 +121,7 @@ func (f *farm) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.wake:
+		case <-f.woken:
 			woken = true
 		case <-watch.Moved:
 		case <-ticker.C:
@@ -153,7 +153,7 @@ func (f *farm) runOnce(ctx context.Context, watch *feed.Watch, seq int64, woken,
 	for {
 		list, err := watch.After(ctx, seq)
 		if errors.Is(err, feed.ErrSetBack) {
-			f.nudge() // the next round reloads everything
+			f.wake() // the next round reloads everything
 		}
 		if err != nil {
 			return -1, err

@@ -120,7 +120,7 @@ func (c *connection) handleDrain(ctx context.Context, e wire.Envelope) error {
 		return malformed(err)
 	}
 	c.slots.setDrainsItself(!m.End)
-	c.farm.nudge()
+	c.farm.wake()
 	ctx, cancel := context.WithTimeout(ctx, workTimeout)
 	defer cancel()
 	_, err = c.d.DB.Exec(ctx, `

@@ -240,6 +240,6 @@ func (c *connection) noteFreeSlots(free, holds int, at time.Time) {
 		return
 	}
 	if _, free := c.freeSlots(); free > 0 {
-		c.farm.nudge()
+		c.farm.wake()
 	}
 }

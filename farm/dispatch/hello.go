@@ -66,7 +66,7 @@ func (c *connection) handleHello(ctx context.Context, e wire.Envelope) error {
 	}
 	c.slots.addPending(without(leased[c.runner.ID], list)) // their assign messages were lost
 	c.welcome(list, verdicts)
-	c.farm.nudge() // the farm delivers the pending jobs
+	c.farm.wake() // the farm delivers the pending jobs
 	return nil
 }
 

@@ -50,7 +50,7 @@ func (f *farm) leaseWaiting(ctx context.Context) error {
 		}
 		fromStart, leftQueue = true, false
 	}
-	f.nudge()
+	f.wake()
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 const prefix = "/api/auth"
 
 // NewSignIns returns the semaphore of requests without a session. They have one of their own, so that nobody who
-// has a session waits for strangers, who may have any number of addresses.
+// has a session waits for callers without one, who may have any number of addresses.
 func NewSignIns() *fair.Semaphore {
 	return fair.New(fair.Bound{Name: "sign_ins", Slots: 32, Queue: 4096, Wait: 20 * time.Second, Retry: time.Second})
 }

@@ -132,13 +132,13 @@ func (s *Server) limitAddress(r *request, prefix string) error {
 		return nil
 	}
 	middleware.BufferBody(r.w, r.Request)
-	return r.acquireSlot(s.SignIns, strangerOf(r.Request))
+	return r.acquireSlot(s.SignIns, anonymousHolder(r.Request))
 }
 
-// strangerOf returns whose share the slots of a request that is not authenticated count against: its address's, and
+// anonymousHolder returns whose share the slots of a request that is not authenticated count against: its address's, and
 // those of the IPv6 networks of a customer (/56) and of an organization (/48) instead of a person's and a
 // workspace's.
-func strangerOf(r *http.Request) fair.Holder {
+func anonymousHolder(r *http.Request) fair.Holder {
 	id := func(network string) (id events.ID) {
 		digest := sha256.Sum256([]byte(network))
 		copy(id[:], digest[:])

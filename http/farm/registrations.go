@@ -152,7 +152,7 @@ func (s *Server) register(ctx context.Context, in *registrationRequest) (*regist
 	if err != nil {
 		return nil, err
 	}
-	// Not for all tokens together, or strangers from many addresses could stop everybody's registrations.
+	// Not for all tokens together, or callers from many addresses could stop everybody's registrations.
 	if err := s.TokenEnrollmentLimit.Allow(http.Header{}, enrollment.String()); err != nil {
 		return nil, err
 	}
