@@ -145,14 +145,16 @@ func (in *workspaceChange) toCommand(c *door.Caller, _ events.ID) (commands.Rena
 
 func (s *Server) renameWorkspace(ctx context.Context, _ *workspaceChange, rename commands.RenameWorkspace) (*workspaceChanged, error) {
 	done, err := s.Commands.RenameWorkspace(ctx, rename)
+	return s.changed(ctx, done, err)
+}
+
+// changed answers a command with the workspace as it is now.
+func (s *Server) changed(ctx context.Context, done commands.Result, err error) (*workspaceChanged, error) {
 	if err != nil {
 		return nil, err
 	}
 	w, err := s.workspace(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &workspaceChanged{schema.Position{Position: done.Position}, w}, nil
+	return &workspaceChanged{schema.Position{Position: done.Position}, w}, err
 }
 
 type workspaceDeletion struct {
@@ -195,12 +197,5 @@ func (*noInput) restoreWorkspace(c *door.Caller, _ events.ID) (commands.RestoreW
 
 func (s *Server) restoreWorkspace(ctx context.Context, _ *noInput, restore commands.RestoreWorkspace) (*workspaceChanged, error) {
 	done, err := s.Commands.RestoreWorkspace(ctx, restore)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.workspace(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &workspaceChanged{schema.Position{Position: done.Position}, w}, nil
+	return s.changed(ctx, done, err)
 }
