@@ -219,14 +219,12 @@ vuln:
 
 .PHONY: cc-check
 cc-check:
-	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends gcc libc6-dev; } || \
+	@set -- $$($(GO) env CC); command -v "$$1" >/dev/null || tools/apt-install gcc libc6-dev || \
 	{ echo "the race detector needs a C compiler: apt-get install gcc libc6-dev"; exit 1; }
 
 .PHONY: bubblewrap-check
 bubblewrap-check:
-	@test "$$(uname -s)" != Linux || { command -v bwrap && command -v git-lfs; } >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends bubblewrap git-lfs; } || \
+	@test "$$(uname -s)" != Linux || { command -v bwrap && command -v git-lfs; } >/dev/null || tools/apt-install bubblewrap git-lfs || \
 	{ echo "the tests of sandboxes need bubblewrap 0.8 or newer, those of checkouts Git LFS: apt-get install bubblewrap git-lfs"; exit 1; }
 
 # Without the package, programs and tests download PostgreSQL (dev/pgserver). The setting keeps the package from starting one.
@@ -234,34 +232,29 @@ bubblewrap-check:
 postgres-check:
 	@test -n "$${SVC_DATABASE_URL:-}$${TEST_DATABASE_URL:-}$${SVC_PG_BINDIR:-}" || command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || { mkdir -p /etc/postgresql-common/createcluster.d && \
-	echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/svc.conf && apt-get -q update && \
-	DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends postgresql; } || \
+	echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/svc.conf && tools/apt-install postgresql; } || \
 	echo "PostgreSQL is not installed: it will be downloaded"
 
 # The tours in README.md and docs/tour.md read JSON with it.
 .PHONY: jq-check
 jq-check:
-	@command -v jq >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends jq; } || \
+	@command -v jq >/dev/null || tools/apt-install jq || \
 	{ echo "the test of the tours needs jq: apt-get install jq"; exit 1; }
 
 # Node.js is needed only by tests with clients and browsers.
 .PHONY: node-check
 node-check:
-	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends nodejs npm; } || \
+	@command -v npm >/dev/null || tools/apt-install nodejs npm || \
 	{ echo "this needs Node.js 20 or newer with npm"; exit 1; }
 
 .PHONY: chromium-check
 chromium-check:
-	@test -x "$${CHROMIUM:-/usr/bin/chromium-headless-shell}" || test -z "$${CHROMIUM:-}" -a -x /usr/bin/chromium || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends chromium-headless-shell; } || \
+	@test -x "$${CHROMIUM:-/usr/bin/chromium-headless-shell}" || test -z "$${CHROMIUM:-}" -a -x /usr/bin/chromium || tools/apt-install chromium-headless-shell || \
 	{ echo "this needs Chromium: set CHROMIUM to its path"; exit 1; }
 
 .PHONY: scale-check
 scale-check:
-	@for p in pgbouncer pg_basebackup nginx haproxy caddy; do command -v $$p || exit 1; done >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy -o Acquire::Retries=5 install --no-install-recommends pgbouncer postgresql-client nginx-light haproxy caddy; } || \
+	@for p in pgbouncer pg_basebackup nginx haproxy caddy; do command -v $$p || exit 1; done >/dev/null || tools/apt-install pgbouncer postgresql-client nginx-light haproxy caddy || \
 	{ echo "this needs nginx, HAProxy, Caddy, PgBouncer, and pg_basebackup of the PostgreSQL that the tests use"; exit 1; }
 
 # The tools are built from source at the versions in tools/go.mod, and so are verified
