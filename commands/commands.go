@@ -17,8 +17,9 @@ import (
 // A Handler carries out commands. Its methods may be called concurrently.
 type Handler struct {
 	*work.Executor
-	log Log
-	now func() time.Time
+	Views Views // set before the first command that asks
+	log   Log
+	now   func() time.Time
 }
 
 // New returns a handler that appends to log. now is its clock.

@@ -1,7 +1,6 @@
 package commands_test
 
 import (
-	"context"
 	"math"
 	"testing"
 
@@ -128,18 +127,10 @@ func TestConcurrentDemotionAndAnswer(t *testing.T) {
 	}
 }
 
-// largest returns the largest issue number of the repository web.
-func (m *team) largest(ctx context.Context, _ commands.IssueOf) (n int, err error) {
-	err = m.db.QueryRow(ctx, `
-		select coalesce(max((data ->> 'issueNumber')::int), 0) from events
-		where workspace_id = $1 and kind = 'run.queued' and data -> 'repo' ->> 'id' = $2`, m.id, web.ID.String()).Scan(&n)
-	return n, err
-}
-
 // issue returns a command of the owner for an issue of the repository web.
 func (m *team) issue(title string) commands.QueueIssue {
 	return commands.QueueIssue{
-		Meta: m.owner.in(m.id), Run: newID(), Repo: web.ID, RepoName: web.Name, Largest: m.largest, Title: title,
+		Meta: m.owner.in(m.id), Run: newID(), Repo: web.ID, RepoName: web.Name, Title: title,
 	}
 }
 

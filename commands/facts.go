@@ -68,6 +68,22 @@ func (h *Handler) Progress(ctx context.Context, workspace, run events.ID) (p *ag
 	return p, fault.Wrap(err, "look up run %s of %s", run, workspace)
 }
 
+// RepoOf returns a repository that jobs and runs may name: a connected one, or one that only runs name. connected is nil
+// for the latter. ok is false if there is none, or it is not connected any more.
+func (h *Handler) RepoOf(
+	ctx context.Context, workspace, id events.ID,
+) (repo events.Repo, connected *aggregates.Repo, ok bool, err error) {
+	of, err := h.Repo(ctx, workspace, id)
+	switch {
+	case err != nil:
+		return repo, nil, false, err
+	case of.Known():
+		return events.Repo{ID: id, Name: of.Name()}, &of, of.Connected(), nil
+	}
+	repo, ok, err = h.Views.RunRepo(ctx, workspace, id, h.IssueOf)
+	return repo, nil, ok, err
+}
+
 // IssueOf returns the issue of a run and its repository, as the first event of the run says. Both are zero if there is
 // no such run.
 func (h *Handler) IssueOf(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {

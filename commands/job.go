@@ -8,20 +8,17 @@ import (
 	"svc/aggregates/farm"
 	"svc/commands/work"
 	"svc/events"
+	"svc/fault"
 	"svc/input"
 )
 
-// SubmitJob submits a job to the build farm. Spec has been returned by
-// [farm.CheckJob]. Turn returns the job's position in the queue, or an error that
-// refuses it; it is called only if the job is neither a repetition nor refused otherwise.
+// SubmitJob submits a job to the build farm. Spec has been returned by [farm.CheckJob].
 type SubmitJob struct {
 	Meta     `json:"-"`
-	Job      events.ID                            `json:"-"`
-	Spec     events.JobSpec                       `json:"spec"`
-	RepoName string                               `json:"-"` // present name of Spec.Repo; a repetition of the request may find another
-	FairKey  string                               `json:"-"`
-	Turn     func(context.Context) (int64, error) `json:"-"`
-	Token    events.Fingerprint                   `json:"-"` // of the service account, if one submits
+	Job      events.ID          `json:"-"`
+	Spec     events.JobSpec     `json:"spec"`
+	RepoName string             `json:"-"` // present name of Spec.Repo; a repetition of the request may find another
+	Token    events.Fingerprint `json:"-"` // of the service account, if one submits
 }
 
 func (c SubmitJob) denial() events.CommandDenied {
@@ -37,36 +34,33 @@ type JobAnswer struct {
 	Job events.ID `json:"jobId"`
 }
 
-// SubmitJob refuses callers who may not run jobs.
+// SubmitJob refuses callers who may not run jobs, and a job that the queue does not take.
 func (h *Handler) SubmitJob(ctx context.Context, c SubmitJob) (Result, error) {
-	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, submitJob(c, events.ID{})))
+	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, h.submitJob(c, events.ID{})))
 }
 
-// submitJob returns what submits a job with the turn that c.Turn returns. retryOf is the ended job that it
-// tries again, if it does.
-func submitJob(c SubmitJob, retryOf events.ID) work.Decide {
-	spec := namedRepo(c.Spec, c.RepoName)
+// submitJob returns what submits a job. retryOf is the ended job that it tries again, if it does.
+func (h *Handler) submitJob(c SubmitJob, retryOf events.ID) work.Decide {
+	spec, turnOf := namedRepo(c.Spec, c.RepoName), h.Views.Turn(c.Workspace, c.Actor.ID, c.Spec)
 	return work.On(c.Job, func(w *work.Unit, job *farm.Job) ([]events.Event, error) {
-		turn, err := c.Turn(w.Context())
+		fairKey, turn, err := turnOf(w.Context())
 		if err != nil {
 			return nil, err
 		}
 		w.Answer = JobAnswer{Job: c.Job}
 		return job.Submit(events.JobSubmitted{
-			Spec: spec, Requirement: spec.Required().Key(), FairKey: c.FairKey, Turn: turn,
+			Spec: spec, Requirement: spec.Required().Key(), FairKey: fairKey, Turn: turn,
 			ExpiresAt: w.Now.Add(time.Duration(spec.Timeouts.QueueSeconds) * time.Second), RetryOf: retryOf,
 		})
 	})
 }
 
-// RetryJob submits a job that has ended once more, as a new job. Prepare returns how its specification is submitted, or
-// an error that refuses it; it is called only if the command is neither a repetition nor refused otherwise.
+// RetryJob submits a job that has ended once more, as a new job.
 type RetryJob struct {
-	Meta    `json:"-"`
-	Job     events.ID                                                `json:"jobId"`
-	New     events.ID                                                `json:"-"` // id of the new job
-	Prepare func(context.Context, events.JobSpec) (SubmitJob, error) `json:"-"`
-	Token   events.Fingerprint                                       `json:"-"` // as in [SubmitJob]
+	Meta  `json:"-"`
+	Job   events.ID          `json:"jobId"`
+	New   events.ID          `json:"-"` // id of the new job
+	Token events.Fingerprint `json:"-"` // as in [SubmitJob]
 }
 
 func (c RetryJob) denial() events.CommandDenied { return denialOf(events.JobSubmitted{}, c.Job) }
@@ -75,24 +69,40 @@ func (RetryJob) limit() *limit                  { return byVolume }
 // RetryJob refuses a job that has not ended, a job of a run, and callers who may not run jobs. The specification is read
 // from the log, as by [Handler.Delivery], and the new job builds the commit that the ended one has built.
 func (h *Handler) RetryJob(ctx context.Context, c RetryJob) (Result, error) {
-	var prepared *SubmitJob // once: a turn counts the size of its specification
+	var submit work.Decide // once: a turn counts the size of its specification
 	return h.Execute(ctx, c.Meta, c, ifMayRunJobs(c.Token, func(w *work.Unit) error {
 		if err := work.Inspect(w, c.Job, (*farm.Job).CanRetry); err != nil {
 			return err
 		}
-		if prepared == nil {
+		if submit == nil {
 			job, err := readJob(w.Context(), w.Streams, w.Meta.Workspace, c.Job)
 			if err != nil {
 				return err
 			}
-			submit, err := c.Prepare(w.Context(), job.spec)
-			if err != nil {
+			again := SubmitJob{Meta: c.Meta, Job: c.New}
+			if again.Spec, err = farm.CheckJob(job.spec); err != nil { // the rules may be stricter since
 				return err
 			}
-			submit.Job, prepared = c.New, &submit
+			if again.RepoName, err = h.JobRepo(w.Context(), c.Workspace, again.Spec); err != nil {
+				return err
+			}
+			submit = h.submitJob(again, c.Job)
 		}
-		return submitJob(*prepared, c.Job)(w)
+		return submit(w)
 	}))
+}
+
+// JobRepo returns the present name of the repository of a new job, empty if it has none. It refuses one that is not the
+// workspace's.
+func (h *Handler) JobRepo(ctx context.Context, workspace events.ID, spec events.JobSpec) (name string, err error) {
+	if spec.Repo == nil {
+		return "", nil
+	}
+	repo, _, ok, err := h.RepoOf(ctx, workspace, spec.Repo.ID)
+	if err == nil && (!ok || spec.Repo.ID.IsZero()) {
+		err = fault.Field("repo.id", "must be a repository of the workspace")
+	}
+	return repo.Name, err
 }
 
 // namedRepo returns a spec whose repository, if it has one, has a name.

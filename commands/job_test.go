@@ -14,6 +14,7 @@ import (
 	"svc/commands/bearer"
 	"svc/events"
 	"svc/fault"
+	"svc/test/world"
 )
 
 // A bot is a service account and its token.
@@ -37,7 +38,7 @@ func (b bot) in(workspace events.ID) commands.Meta {
 	}}
 }
 
-// submitCommand returns the command for a job of one step, with a position in the queue.
+// submitCommand returns the command for a job of one step.
 func submitCommand(t *testing.T, by commands.Meta, change ...func(*events.JobSpec)) commands.SubmitJob {
 	t.Helper()
 	s := events.JobSpec{Name: "tests", Steps: []events.JobStep{{Run: "true"}}}
@@ -46,9 +47,7 @@ func submitCommand(t *testing.T, by commands.Meta, change ...func(*events.JobSpe
 	}
 	s, err := farm.CheckJob(s)
 	require.NoError(t, err)
-	return commands.SubmitJob{
-		Meta: by, Job: newID(), Spec: s, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
-	}
+	return commands.SubmitJob{Meta: by, Job: newID(), Spec: s}
 }
 
 // submitJob submits a job as the service.
@@ -158,8 +157,8 @@ func TestSubmitJob(t *testing.T) {
 
 	// A repetition does not ask for a position in the queue, on either replica.
 	again := submit
-	again.Job, again.Turn = newID(), func(context.Context) (int64, error) { return 0, errors.New("asked") }
-	repeated, err := m.other.SubmitJob(t.Context(), again)
+	again.Job = newID()
+	repeated, err := m.other.SubmitJob(world.WithTurn(t.Context(), 0, errors.New("asked")), again)
 	require.NoError(t, err)
 	require.True(t, repeated.Replayed)
 	require.JSONEq(t, `{"jobId":"`+submit.Job.String()+`"}`, string(repeated.Answer))
@@ -176,25 +175,21 @@ func TestSubmitJob(t *testing.T) {
 	different := submit
 	different.Spec.Name = "other tests"
 	before = m.head(t, m.id)
+	full := fault.New(fault.RateLimited, "farm_queue_full", "Full.")
 	for name, c := range map[string]struct {
+		ctx    context.Context
 		submit commands.SubmitJob
 		code   string
 	}{
-		"another job by the same key": {different, "idempotency_key_reused"},
-		"an id that is taken": {func() commands.SubmitJob {
+		"another job by the same key": {t.Context(), different, "idempotency_key_reused"},
+		"an id that is taken": {t.Context(), func() commands.SubmitJob {
 			s := submitCommand(t, m.owner.in(m.id))
 			s.Job = submit.Job
 			return s
 		}(), "validation_failed"},
-		"a queue that is full": {func() commands.SubmitJob {
-			s := submitCommand(t, m.owner.in(m.id))
-			s.Turn = func(context.Context) (int64, error) {
-				return 0, fault.New(fault.RateLimited, "farm_queue_full", "Full.")
-			}
-			return s
-		}(), "farm_queue_full"},
+		"a queue that is full": {world.WithTurn(t.Context(), 0, full), submitCommand(t, m.owner.in(m.id)), "farm_queue_full"},
 	} {
-		_, err := m.SubmitJob(t.Context(), c.submit)
+		_, err := m.SubmitJob(c.ctx, c.submit)
 		require.NotNil(t, fault.As(err), "%s: %v", name, err)
 		require.Equal(t, c.code, fault.As(err).Code, name)
 	}
@@ -212,12 +207,8 @@ func (m *team) cancelledJob(t *testing.T, by commands.Meta) events.ID {
 	return submit.Job
 }
 
-// retryCommand returns a command that retries a job with turn 9.
 func retryCommand(by commands.Meta, job events.ID) commands.RetryJob {
-	prepare := func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
-		return commands.SubmitJob{Spec: spec, FairKey: "any", Turn: func(context.Context) (int64, error) { return 9, nil }}, nil
-	}
-	return commands.RetryJob{Meta: by, Job: job, New: newID(), Prepare: prepare}
+	return commands.RetryJob{Meta: by, Job: job, New: newID()}
 }
 
 func TestRetryJob(t *testing.T) {
@@ -236,7 +227,7 @@ func TestRetryJob(t *testing.T) {
 
 	job := m.cancelledJob(t, owner)
 	retry, before := retryCommand(keyed(owner, "again"), job), m.head(t, m.id)
-	_, err = m.RetryJob(t.Context(), retry)
+	_, err = m.RetryJob(world.WithTurn(t.Context(), 9, nil), retry)
 	require.NoError(t, err)
 	spec := submitCommand(t, owner).Spec
 	m.requireAdded(t, m.id, before, events.JobSubmitted{
@@ -245,10 +236,7 @@ func TestRetryJob(t *testing.T) {
 	require.Equal(t, events.JobStateQueued, m.stateOf(t, retry.New))
 
 	again := retryCommand(keyed(owner, "again"), job)
-	again.Prepare = func(context.Context, events.JobSpec) (commands.SubmitJob, error) {
-		return commands.SubmitJob{}, errors.New("asked")
-	}
-	repeated, err := m.other.RetryJob(t.Context(), again)
+	repeated, err := m.other.RetryJob(world.WithTurn(t.Context(), 0, errors.New("asked")), again)
 	require.NoError(t, err)
 	require.JSONEq(t, `{"jobId":"`+retry.New.String()+`"}`, string(repeated.Answer))
 	_, err = m.RetryJob(t.Context(), retryCommand(keyed(owner, "again"), m.cancelledJob(t, owner)))

@@ -12,14 +12,12 @@ import (
 )
 
 // LeaseJob gives a job to a runner. Slot is a free slot of the job's concurrency key, 0 if
-// it has none. Use returns how much of the key is in use; it is called while no other job
-// with that key can be leased.
+// it has none.
 type LeaseJob struct {
 	Meta
 	Job    events.ID
 	Runner events.ID
 	Slot   int
-	Use    func(ctx context.Context, workspace events.ID, key string) (events.ConcurrencyUse, error)
 }
 
 // SubmitterNotAllowed is the reason for cancelling a waiting job whose submitter has left the
@@ -40,7 +38,7 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 		if dropped = !may; dropped {
 			return dropJob(w, c.Job)
 		}
-		return leaseJob(w, c)
+		return h.leaseJob(w, c)
 	})
 	if err == nil && dropped {
 		err = farm.ErrJobDropped // only now: the cancellation has been stored
@@ -49,13 +47,13 @@ func (h *Handler) LeaseJob(ctx context.Context, c LeaseJob) (Result, error) {
 }
 
 // leaseJob adds the lease, and what the runner and the concurrency key count.
-func leaseJob(w *work.Unit, c LeaseJob) error {
+func (h *Handler) leaseJob(w *work.Unit, c LeaseJob) error {
 	name, err := takeRunner(w, c.Runner, c.Job)
 	if err != nil {
 		return err
 	}
 	lease := onJob(c.Job, func(w *work.Unit, j *farm.Job) ([]events.Event, error) {
-		if err := takeSlot(w, c, j); err != nil {
+		if err := h.takeSlot(w, c, j); err != nil {
 			return nil, err
 		}
 		return j.Lease(c.Runner, name, c.Slot, w.Now)
@@ -96,7 +94,7 @@ func submitterMayRun(w *work.Unit, job events.ID) (may bool, err error) {
 type slots struct{}
 
 // takeSlot claims the slot of a job that has a concurrency key.
-func takeSlot(w *work.Unit, c LeaseJob, j *farm.Job) error {
+func (h *Handler) takeSlot(w *work.Unit, c LeaseJob, j *farm.Job) error {
 	key, limit, ok := j.Concurrency()
 	switch {
 	case !ok || j.State() != events.JobStateQueued:
@@ -108,7 +106,7 @@ func takeSlot(w *work.Unit, c LeaseJob, j *farm.Job) error {
 	if err := work.Serialize[slots](w, events.ID(sum[:16])); err != nil {
 		return err
 	}
-	use, err := c.Use(w.Context(), w.Meta.Workspace, key)
+	use, err := h.Views.KeyUse(w.Context(), w.Meta.Workspace, key)
 	switch {
 	case err != nil:
 		return fmt.Errorf("lease job %s: %w", c.Job, err)

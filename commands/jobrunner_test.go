@@ -12,7 +12,6 @@ import (
 	"svc/events"
 	"svc/farm/certificate"
 	"svc/fault"
-	"svc/projections/farmviews"
 )
 
 // connectRunner enrols and connects a runner that takes that many jobs, any number if it is 0.
@@ -34,7 +33,7 @@ func (m *team) connectRunner(t *testing.T, jobs int) events.ID {
 
 func (m *team) lease(r replica, job, runner events.ID, slot int) error {
 	_, err := r.LeaseJob(context.Background(), commands.LeaseJob{
-		Meta: systems(m.id), Job: job, Runner: runner, Slot: slot, Use: farmviews.Jobs{DB: m.db}.KeyUse,
+		Meta: systems(m.id), Job: job, Runner: runner, Slot: slot,
 	})
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"svc/events/store"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 	"svc/vault"
 )
 
@@ -68,12 +69,15 @@ func newSystem(t *testing.T) *system {
 
 func newReplica(t testing.TB, url string, c *clock) replica {
 	t.Helper()
-	log := store.New(connect(t, url), projections.Inline(), func(events.ID, int64) {})
+	db := connect(t, url)
+	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
 	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
 	require.NoError(t, err)
 	log.EnableSnapshots(ring, slog.New(slog.DiscardHandler))
-	return replica{commands.New(log, c.now), log}
+	h := commands.New(log, c.now)
+	h.Views = world.Views(db, func() int64 { return 7 })
+	return replica{h, log}
 }
 
 func connect(t testing.TB, url string) *pgxpool.Pool {

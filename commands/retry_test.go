@@ -57,7 +57,7 @@ func TestConcurrentIssueNumbers(t *testing.T) {
 	require.Equal(t, want, numbers, "in the order in which they came")
 }
 
-// A number that an active run has is skipped, whatever Largest returns.
+// A number that an active run has is skipped, whatever the largest is.
 func TestTakenIssueNumberIsSkipped(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)
@@ -65,7 +65,7 @@ func TestTakenIssueNumberIsSkipped(t *testing.T) {
 		m.queue(t, taken)
 	}
 	queue := m.issue("Sort labels")
-	queue.Largest = func(context.Context, commands.IssueOf) (int, error) { return 6, nil }
+	m.Views.LargestIssue = func(context.Context, events.ID, events.ID, commands.IssueOf) (int, error) { return 6, nil }
 	_, err := m.QueueIssue(t.Context(), queue)
 	require.NoError(t, err)
 	history := m.history(t, m.id, 1)

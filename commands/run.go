@@ -3,7 +3,6 @@ package commands
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"svc/aggregates"
@@ -61,24 +60,17 @@ func onRunAt(id events.ID, after int, decide func(*work.Unit, *aggregates.Run) (
 
 // QueueIssue puts an issue in the queue at a person's request. IssueNumber is the code
 // host's number; 0 means that the issue exists only here, and gets the number after the
-// repository's largest, which Largest returns.
+// repository's largest.
 type QueueIssue struct {
 	Meta        `json:"-"`
-	Run         events.ID     `json:"-"`
-	Repo        events.ID     `json:"repoId"`
-	RepoName    string        `json:"-"` // present name of Repo; a repetition of the request may find another
-	IssueNumber int           `json:"issueNumber"`
-	Largest     LargestNumber `json:"-"`
-	Title       string        `json:"title"`
-	HostTitle   string        `json:"-"` // instead of an empty Title; a repetition of the request may find another
-	Body        string        `json:"body"`
+	Run         events.ID `json:"-"`
+	Repo        events.ID `json:"repoId"`
+	RepoName    string    `json:"-"` // present name of Repo; a repetition of the request may find another
+	IssueNumber int       `json:"issueNumber"`
+	Title       string    `json:"title"`
+	HostTitle   string    `json:"-"` // instead of an empty Title; a repetition of the request may find another
+	Body        string    `json:"body"`
 }
-
-// A LargestNumber returns the largest issue number of a repository. It checks the run that has it by issueOf.
-type LargestNumber func(ctx context.Context, issueOf IssueOf) (int, error)
-
-// An IssueOf is [Handler.IssueOf], or the same over the connection that a command holds.
-type IssueOf = func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error)
 
 func (c QueueIssue) denial() events.CommandDenied {
 	e := denialOf(events.RunQueued{}, events.ID{})
@@ -100,11 +92,11 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 			taken := aggregates.ErrQueued
 			switch {
 			case c.IssueNumber > maxChosenIssue:
-				if err := requireIssue(w, c); err != nil {
+				if err := h.requireIssue(w, c); err != nil {
 					return nil, err
 				}
 			case c.IssueNumber == 0:
-				if queued.IssueNumber, err = nextIssue(w, c.Repo, c.Largest); err != nil {
+				if queued.IssueNumber, err = h.nextIssue(w, c.Repo); err != nil {
 					return nil, err
 				}
 				taken = nil // with another number
@@ -121,11 +113,11 @@ func (h *Handler) QueueIssue(ctx context.Context, c QueueIssue) (Result, error) 
 const maxChosenIssue = 1_000_000_000
 
 // requireIssue refuses an issue with a number larger than any that the service has assigned.
-func requireIssue(w *work.Unit, c QueueIssue) error {
-	n, err := c.Largest(w.Context(), issueOfIn(w))
+func (h *Handler) requireIssue(w *work.Unit, c QueueIssue) error {
+	n, err := h.largestIssue(w, c.Repo)
 	switch {
 	case err != nil:
-		return fmt.Errorf("largest issue of %s: %w", c.Repo, err)
+		return err
 	case c.IssueNumber > n:
 		return fault.Field("issueNumber", "must be %d or less for an issue that is not here yet", maxChosenIssue)
 	}
@@ -137,13 +129,13 @@ type issues struct{}
 
 // nextIssue returns the next issue number of a repository. No other command can assign one
 // meanwhile, so none is used twice or skipped.
-func nextIssue(w *work.Unit, repo events.ID, largest LargestNumber) (int, error) {
+func (h *Handler) nextIssue(w *work.Unit, repo events.ID) (int, error) {
 	if err := work.Serialize[issues](w, repo); err != nil {
 		return 0, err
 	}
-	n, err := largest(w.Context(), issueOfIn(w))
+	n, err := h.largestIssue(w, repo)
 	if err != nil {
-		return 0, fmt.Errorf("largest issue of %s: %w", repo, err)
+		return 0, err
 	}
 	n++
 	for w.Taken(events.IssueKey(repo, n)) {
@@ -152,10 +144,11 @@ func nextIssue(w *work.Unit, repo events.ID, largest LargestNumber) (int, error)
 	return n, nil
 }
 
-func issueOfIn(w *work.Unit) IssueOf {
-	return func(ctx context.Context, workspace, run events.ID) (repo events.Repo, number int, err error) {
-		return issueOf(ctx, w.Streams, workspace, run)
-	}
+func (h *Handler) largestIssue(w *work.Unit, repo events.ID) (int, error) {
+	return h.Views.LargestIssue(w.Context(), w.Meta.Workspace, repo,
+		func(ctx context.Context, workspace, run events.ID) (events.Repo, int, error) {
+			return issueOf(ctx, w.Streams, workspace, run)
+		})
 }
 
 // CancelRun stops a run at a person's request.

@@ -21,30 +21,27 @@ func LoopOf(repo events.ID) events.Actor {
 }
 
 // StartRunJob records that a run needs a job, and submits the job. Its actor is [LoopOf] the run's
-// repository. After is as in [RecordRun]. Spec has been returned by [farm.CheckJob]; Turn is
-// as in [SubmitJob].
+// repository. After is as in [RecordRun]. Spec has been returned by [farm.CheckJob].
 type StartRunJob struct {
 	Meta     `json:"-"`
-	Run      events.ID                            `json:"runId"`
-	After    int                                  `json:"after,omitempty"`
-	Request  events.RunJobRequested               `json:"request"`
-	Spec     events.JobSpec                       `json:"spec"`
-	RepoName string                               `json:"-"` // present name of Spec.Repo
-	FairKey  string                               `json:"-"`
-	Turn     func(context.Context) (int64, error) `json:"-"`
+	Run      events.ID              `json:"runId"`
+	After    int                    `json:"after,omitempty"`
+	Request  events.RunJobRequested `json:"request"`
+	Spec     events.JobSpec         `json:"spec"`
+	RepoName string                 `json:"-"` // present name of Spec.Repo
 }
 
 // StartRunJob stores both events or neither. It refuses a job that the run may not request, and one
 // whose input is not the one that the run's event names.
 func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error) {
-	spec := namedRepo(c.Spec, c.RepoName)
+	submit := h.submitJob(SubmitJob{Meta: c.Meta, Job: c.Request.Job, Spec: c.Spec, RepoName: c.RepoName}, events.ID{})
 	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
 		err := onRunAt(c.Run, c.After, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 			repo, _ := run.Issue()
 			switch {
 			case w.Meta.Actor != LoopOf(repo.ID):
 				return nil, fmt.Errorf("start job %s of run %s as %s: only the loop does", c.Request.Job, c.Run, w.Meta.Actor.Name)
-			case c.Request.Input != spec.InputSHA256:
+			case c.Request.Input != c.Spec.InputSHA256:
 				return nil, fmt.Errorf("start job %s of run %s: its input is not the requested one", c.Request.Job, c.Run)
 			}
 			return run.Record(c.Request)
@@ -52,7 +49,7 @@ func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error
 		if err != nil {
 			return err
 		}
-		return submitJob(SubmitJob{Job: c.Request.Job, Spec: spec, FairKey: c.FairKey, Turn: c.Turn}, events.ID{})(w)
+		return submit(w)
 	})
 }
 

@@ -43,7 +43,7 @@ func startRunJob(t *testing.T, workspace, run events.ID) commands.StartRunJob {
 	return commands.StartRunJob{
 		Meta: loops(workspace), Run: run,
 		Request: events.RunJobRequested{Job: job, Name: spec.Name, Head: commit('a'), Purpose: events.JobImplements, Attempt: 1},
-		Spec:    spec, RepoName: web.Name, FairKey: "any", Turn: func(context.Context) (int64, error) { return 7, nil },
+		Spec:    spec, RepoName: web.Name,
 	}
 }
 
@@ -86,16 +86,19 @@ func TestStartRunJob(t *testing.T) {
 		"no run":                {func(c *commands.StartRunJob) { c.Run = newID() }, nil},
 		"another actor":         {func(c *commands.StartRunJob) { c.Request.Job, c.Actor = newID(), systems(m.id).Actor }, nil},
 		"another input":         {func(c *commands.StartRunJob) { c.Request.Job, c.Spec.InputSHA256 = newID(), "00" }, nil},
-		"a queue without room":  {func(c *commands.StartRunJob) { c.Request.Job, c.Request.Name, c.Turn = newID(), "more", fullQueue }, errFull},
+		"a queue without room":  {func(c *commands.StartRunJob) { c.Request.Job, c.Request.Name = newID(), "more" }, errFull},
 		"the id of another job": {func(c *commands.StartRunJob) { c.Request.Job = m.submitJob(t) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := c
 			c.After = 0
 			test.change(&c)
-			before := m.head(t, m.id)
+			before, ctx := m.head(t, m.id), t.Context()
+			if errors.Is(test.want, errFull) {
+				ctx = world.WithTurn(ctx, 0, errFull)
+			}
 			for _, r := range []replica{m.other, m.replica} {
-				_, err := r.StartRunJob(t.Context(), c)
+				_, err := r.StartRunJob(ctx, c)
 				require.Error(t, err)
 				if test.want != nil {
 					require.ErrorIs(t, err, test.want)
@@ -107,8 +110,6 @@ func TestStartRunJob(t *testing.T) {
 }
 
 var errFull = errors.New("full")
-
-func fullQueue(context.Context) (int64, error) { return 0, errFull }
 
 // Of two replicas that start a job of the same run at the same version one succeeds, with both events.
 func TestStartRunJobTwice(t *testing.T) {

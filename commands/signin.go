@@ -30,13 +30,6 @@ type SignIn struct {
 	Name      string
 	Emails    []string // verified, normalized by input.Email, the primary one first
 	AvatarURL string
-
-	// StaleMemberships returns some of the workspaces in which the person has another name
-	// or address than these.
-	StaleMemberships func(ctx context.Context, user events.ID, name, email string) ([]events.ID, error)
-
-	// Home returns a person's personal workspace, zero if there is no such person.
-	Home func(ctx context.Context, user events.ID) (events.ID, error)
 }
 
 // A Person is somebody who signed in. Home is their personal workspace, Meta is for their
@@ -198,7 +191,7 @@ func (h *Handler) signInAgain(ctx context.Context, c SignIn, p *Person, holds fu
 // profile returns a person's name and primary address, or an error if they may not sign in by the account, or are not
 // who holds the key by which they were found.
 func (h *Handler) profile(ctx context.Context, c SignIn, p *Person, holds func(*aggregates.User) bool) (name, email string, err error) {
-	home, err := c.Home(ctx, p.User)
+	home, err := h.Views.Home(ctx, p.User)
 	switch {
 	case err != nil:
 		return "", "", err
@@ -224,7 +217,7 @@ const refreshTimeout = 2 * time.Second
 func (h *Handler) refreshMemberships(ctx context.Context, c SignIn, p *Person, name, email string) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	list, err := c.StaleMemberships(ctx, p.User, name, email)
+	list, err := h.Views.StaleMemberships(ctx, p.User, name, email)
 	for _, workspace := range list {
 		if err == nil {
 			m := p.Meta

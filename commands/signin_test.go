@@ -20,8 +20,7 @@ func (s *system) signedIn(t *testing.T, r replica, provider, account, login stri
 	return r.SignIn(t.Context(), commands.SignIn{
 		Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 		Account: events.UserAccountLinked{Provider: provider, Account: account, Login: login},
-		Name:    strings.ToUpper(login), Emails: emails, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
-		Home: projections.Users{DB: s.db}.Home,
+		Name:    strings.ToUpper(login), Emails: emails,
 	})
 }
 
@@ -105,8 +104,7 @@ func TestAccountIDsBelongToHost(t *testing.T) {
 		p, err := s.SignIn(t.Context(), commands.SignIn{
 			Meta:    commands.Meta{Envelope: events.Envelope{Origin: events.FromAuth, RequestID: "r-1"}},
 			Account: events.UserAccountLinked{Provider: "gitea", Host: host, Account: account, Login: "ann"},
-			Name:    "Ann", Emails: addresses, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
-			Home: projections.Users{DB: s.db}.Home,
+			Name:    "Ann", Emails: addresses,
 		})
 		require.NoError(t, err)
 		return p

@@ -25,6 +25,9 @@ func (s *site) handler(t *testing.T, logs *logCapture) *commands.Handler {
 	log.Authenticate(newRing(t))
 	log.CheckLoads(newRing(t), s.prover.CheckSigned, slog.New(slog.NewTextHandler(logs, nil)))
 	h := commands.New(log, time.Now)
+	h.Views = commands.Views{
+		Home: projections.Users{DB: s.db}.Home, StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+	}
 	h.LogTo(slog.New(slog.NewTextHandler(logs, nil)))
 	return h
 }
@@ -76,8 +79,7 @@ func (s *site) signIn(t *testing.T, h *commands.Handler) (commands.Person, error
 	t.Helper()
 	return h.SignIn(t.Context(), commands.SignIn{
 		Account: events.UserAccountLinked{Provider: "github", Host: "https://github.com", Account: "7", Login: "mallory"},
-		Name:    "Mallory", Emails: []string{"mallory@evil.example"}, Home: projections.Users{DB: s.db}.Home,
-		StaleMemberships: projections.Members{DB: s.db}.WorkspacesWithOtherProfile,
+		Name:    "Mallory", Emails: []string{"mallory@evil.example"},
 	})
 }
 

@@ -85,6 +85,7 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	if p.daily, err = newDailyLimits(cfg, m); err != nil {
 		return s, fmt.Errorf("daily limits: %w", err)
 	}
+	p.commands.Views = p.views()
 	p.dispatcher = newDispatcher(cfg, p, log)
 	s.onClose(p.dispatcher.Close)
 	m.Farm(p.dispatcher.Stats)

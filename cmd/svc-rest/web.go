@@ -89,7 +89,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 	}
 	api := rest.New(rest.Config{
 		Commands: p.commands, Primary: primary, Lists: lists(p.db, f.views), Prover: f.prover, Live: f.live, Keys: p.log,
-		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller, Queue: p.queue(),
+		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), BuildFarm: farm, Jobs: jobRoutes(cfg, p),
 		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
@@ -124,6 +124,15 @@ func (p parts) queue() queue.Queue {
 	return queue.Queue{
 		Commands: p.commands, Jobs: farmviews.Jobs{DB: p.db.Pool}, Secrets: farmviews.FarmSecrets{DB: p.db.Pool},
 		Inputs: p.inputs(), Now: time.Now, SecretBytes: p.secrets.Size, Count: p.daily.jobSpecs.TakeShare,
+	}
+}
+
+// views returns what commands ask about many streams at once.
+func (p parts) views() commands.Views {
+	runs, db := runviews.Runs{DB: p.db.Pool}, p.db.Pool
+	return commands.Views{
+		Turn: p.queue().Turn, KeyUse: farmviews.Jobs{DB: db}.KeyUse, LargestIssue: runs.LargestIssue, RunRepo: runs.Repo,
+		Home: projections.Users{DB: db}.Home, StaleMemberships: projections.Members{DB: db}.WorkspacesWithOtherProfile,
 	}
 }
 

@@ -57,8 +57,7 @@ func (s *seed) submitJobs() error {
 			return err
 		}
 		_, err = s.commands.SubmitJob(s.ctx, commands.SubmitJob{
-			Meta: demoWorkspace{id: r.Workspace}.bySystem("loop"), Job: r.Job, Spec: spec, FairKey: "loop/normal",
-			Turn: func(context.Context) (int64, error) { return s.now.UnixMilli(), nil },
+			Meta: demoWorkspace{id: r.Workspace}.bySystem("loop"), Job: r.Job, Spec: spec,
 		})
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"svc/events"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
+	"svc/test/world"
 )
 
 // submitTurn submits a job with a turn and a concurrency key, whose limit is 1 if it has one.
@@ -33,9 +34,7 @@ func (s *site) submitFor(r *replica, turn int64, key string, labels ...string) e
 		spec.Concurrency = &events.JobConcurrency{Key: key, Limit: 1}
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{
-		Meta: systemMeta(s.ws), Job: id, Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return turn, nil },
-	})
+	_, err := r.SubmitJob(world.WithTurn(context.Background(), turn, nil), commands.SubmitJob{Meta: systemMeta(s.ws), Job: id, Spec: spec})
 	require.NoError(s.t, err)
 	return id
 }

@@ -81,8 +81,7 @@ func TestInputIsDelivered(t *testing.T) {
 			Name: "implement", Steps: []events.JobStep{{Name: "work", Run: "true"}}, Sandbox: events.JobSandbox{Kind: "none", Network: "host"},
 			Timeouts: events.JobTimeouts{QueueSeconds: 60, RunSeconds: 60, IdleSeconds: 7}, Collect: true, InputSHA256: jobinput.Sum([]byte(named)),
 		}
-		_, err := r.SubmitJob(t.Context(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: job, Spec: spec, FairKey: "key",
-			Turn: func(context.Context) (int64, error) { return 1, nil }})
+		_, err := r.SubmitJob(t.Context(), commands.SubmitJob{Meta: systemMeta(s.ws), Job: job, Spec: spec})
 		require.NoError(t, err)
 		return job
 	}
@@ -129,11 +128,10 @@ func TestLaterAttemptsBuildTheSameCommit(t *testing.T) {
 	require.Empty(t, first.Source.Commit+first.Env["SVC_COMMIT"])
 	other := strings.Repeat("1", 40)
 	_, second := attempt(other, wire.Event{Outcome: "failed"})
-	_, err = r.RetryJob(t.Context(), commands.RetryJob{
-		Meta: person, Job: job, New: newID(), Prepare: func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
-			return commands.SubmitJob{Spec: spec, FairKey: "key", Turn: func(context.Context) (int64, error) { return 1, nil }}, nil
-		},
-	})
+	r.Views.RunRepo = func(_ context.Context, _, repo events.ID, _ commands.IssueOf) (events.Repo, bool, error) {
+		return events.Repo{ID: repo, Name: "acme/web"}, true, nil
+	}
+	_, err = r.RetryJob(t.Context(), commands.RetryJob{Meta: person, Job: job, New: newID()})
 	require.NoError(t, err)
 	retried, third := attempt(other, wire.Event{Outcome: "failed"})
 	require.NotEqual(t, job, retried)

@@ -27,6 +27,7 @@ import (
 	"svc/farm/secrets"
 	"svc/projections"
 	"svc/test/pgtest"
+	"svc/test/world"
 	"svc/vault"
 )
 
@@ -127,6 +128,7 @@ func (s *site) replica(change ...func(*dispatch.Config)) *replica {
 	})
 	r.log.Authenticate(s.ring)
 	r.Handler = commands.New(r.log, s.clock.now)
+	r.Views = world.Views(db, func() int64 { return s.clock.now().UnixMilli() })
 	c := dispatch.Config{
 		DB: db, Commands: r.Handler, Live: live, Logs: r.logs, Leads: never, Now: s.clock.now, Log: quiet, ArtifactMaxJobBytes: 1 << 20,
 		Reveal: func(_ context.Context, _ events.ID, names []string) (map[string]string, error) {
@@ -251,8 +253,7 @@ func (s *site) submitAs(r *replica, by commands.Meta, change ...func(*events.Job
 		f(&spec)
 	}
 	id := newID()
-	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: by, Job: id, Spec: spec, FairKey: "key",
-		Turn: func(context.Context) (int64, error) { return s.clock.now().UnixMilli(), nil }})
+	_, err := r.SubmitJob(context.Background(), commands.SubmitJob{Meta: by, Job: id, Spec: spec})
 	require.NoError(s.t, err)
 	return id
 }

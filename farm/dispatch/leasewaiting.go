@@ -13,7 +13,6 @@ import (
 	"svc/events"
 	"svc/farm/queue"
 	"svc/fault"
-	"svc/projections/farmviews"
 )
 
 const (
@@ -85,7 +84,7 @@ func (f *farm) lease(ctx context.Context, list []queue.Match) (leftQueue bool, e
 	for _, m := range list {
 		all.Go(func() error {
 			_, err := f.d.Commands.LeaseJob(ctx, commands.LeaseJob{
-				Meta: commands.SystemMeta(f.workspace), Job: m.Job, Runner: m.Runner, Slot: m.Slot, Use: farmviews.Jobs{DB: f.d.DB}.KeyUse,
+				Meta: commands.SystemMeta(f.workspace), Job: m.Job, Runner: m.Runner, Slot: m.Slot,
 			})
 			switch refused := fault.As(err); {
 			case err == nil:

@@ -46,6 +46,7 @@ func newRunJob(t *testing.T, change ...func(*events.JobSpec)) (j *running, run e
 	q := queue.Queue{
 		Commands: j.r.Handler, Jobs: farmviews.Jobs{DB: s.db}, Inputs: jobinput.Inputs{DB: s.db, Now: s.clock.now}, Now: s.clock.now,
 	}
+	j.r.Views.Turn = q.Turn
 	_, err = q.StartRunJob(t.Context(), commands.StartRunJob{
 		Meta: loop, Run: run, After: 1 + len(world.Implementing(1)),
 		Request: events.RunJobRequested{Job: newID(), Name: spec.Name, Head: commit, Purpose: events.JobImplements, Attempt: 1},

@@ -47,64 +47,65 @@ type Queue struct {
 	Count func(ctx context.Context, workspace, by events.ID, bytes int) (wait time.Duration)
 }
 
-// A Request is a job that wants a turn.
-type Request struct {
-	Workspace events.ID
-	By        events.ID // for whom the job counts: the submitter, or the repository if that is the service itself
-	FairKey   string
-	Spec      events.JobSpec
+// A request is a job that wants a turn.
+type request struct {
+	workspace, by events.ID
+	fairKey       string
+	spec          events.JobSpec
 }
 
-// FairKey returns the fair key of a job: it has the turns of its repository, or else those of who
+// fairKey returns the fair key of a job: it has the turns of its repository, or else those of who
 // submits it, with other jobs of its priority.
-func FairKey(repo, by events.ID, priority events.JobPriority) string {
+func fairKey(spec events.JobSpec, by events.ID) string {
 	owner := "account/" + by.String()
-	if !repo.IsZero() {
-		owner = "repo/" + repo.String()
+	if spec.Repo != nil {
+		owner = "repo/" + spec.Repo.ID.String()
 	}
-	return owner + "/" + string(priority)
+	return owner + "/" + string(spec.Priority)
 }
 
-// Turn returns a function that returns the turn of a job, or an error that refuses the job. The size
-// of the job's specification counts once, however often the function is called.
-func (q Queue) Turn(r Request) func(context.Context) (int64, error) {
+// Turn returns a function that returns the fair key and the turn of a job, or an error that refuses the job. It counts for
+// by: the submitter, or the repository if that is the service itself. The size of its specification counts once, however
+// often the function is called.
+func (q Queue) Turn(workspace, by events.ID, spec events.JobSpec) func(context.Context) (fairKey string, turn int64, err error) {
 	var once sync.Once
 	var tooLarge error
-	return func(ctx context.Context) (int64, error) {
+	r := request{workspace, by, fairKey(spec, by), spec}
+	return func(ctx context.Context) (string, int64, error) {
 		if err := q.checkSecrets(ctx, r); err != nil {
-			return 0, err
+			return "", 0, err
 		}
 		turn, err := q.turn(ctx, r)
 		if err != nil {
-			return 0, err
+			return "", 0, err
 		}
 		once.Do(func() { tooLarge = q.countSpec(ctx, r) })
-		return turn, tooLarge
+		return r.fairKey, turn, tooLarge
 	}
 }
 
 // checkSecrets refuses a job that names an unknown secret, or secrets whose values are too large together.
-func (q Queue) checkSecrets(ctx context.Context, r Request) error {
-	if len(r.Spec.Secrets) == 0 {
+func (q Queue) checkSecrets(ctx context.Context, r request) error {
+	if len(r.spec.Secrets) == 0 {
 		return nil
 	}
-	known, err := q.Secrets.List(ctx, r.Workspace)
+	known, err := q.Secrets.List(ctx, r.workspace)
 	if err != nil {
 		return err
 	}
 	var values []events.ID
-	for _, name := range r.Spec.Secrets {
+	for _, name := range r.spec.Secrets {
 		at := slices.IndexFunc(known, func(k farmviews.FarmSecret) bool { return k.Name == name })
 		if at < 0 {
 			return fault.Field("secrets", "must be the names of secrets of the workspace")
 		}
-		if !known[at].Scope.Allows(r.Spec) {
+		if !known[at].Scope.Allows(r.spec) {
 			return fault.Field("secrets", "must be ones whose scope includes this job, by its name, its repository and the labels that it "+
 				"requires: that of %s does not", name)
 		}
 		values = append(values, known[at].Value)
 	}
-	size, err := q.SecretBytes(ctx, r.Workspace, values)
+	size, err := q.SecretBytes(ctx, r.workspace, values)
 	if err == nil && size > farm.MaxSecretBytes {
 		err = fault.Field("secrets", "must total 512 KiB or less")
 	}
@@ -119,12 +120,12 @@ const (
 // turn returns a job's turn in the queue: its time of submission in milliseconds, earlier with a high
 // priority, and at least fairStep after the last turn with the same fair key. So a thousand jobs that are
 // submitted at once get one turn in each fairStep, in between the jobs of others.
-func (q Queue) turn(ctx context.Context, r Request) (int64, error) {
-	now, err := q.Jobs.Queue(ctx, r.Workspace, r.By, r.FairKey, r.Spec.Required().Key())
+func (q Queue) turn(ctx context.Context, r request) (int64, error) {
+	now, err := q.Jobs.Queue(ctx, r.workspace, r.by, r.fairKey, r.spec.Required().Key())
 	if err != nil {
 		return 0, err
 	}
-	full, err := q.Jobs.QueueFull(ctx, r.Workspace, r.By, now.Length, maxQueued)
+	full, err := q.Jobs.QueueFull(ctx, r.workspace, r.by, now.Length, maxQueued)
 	switch {
 	case err != nil:
 		return 0, err
@@ -133,7 +134,7 @@ func (q Queue) turn(ctx context.Context, r Request) (int64, error) {
 	case now.Requirements > farmviews.MaxRequirements:
 		return 0, ErrFull.With("requirements", farmviews.MaxRequirements)
 	}
-	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[r.Spec.Priority]
+	ahead := map[events.JobPriority]int{events.HighPriority: 1, events.LowPriority: -1}[r.spec.Priority]
 	own := q.Now().Add(-time.Duration(ahead) * priorityStep).UnixMilli()
 	if now.LastTurn == 0 {
 		return own, nil
@@ -145,22 +146,22 @@ func (q Queue) turn(ctx context.Context, r Request) (int64, error) {
 const minSpecCount = 1 << 10
 
 // countSpec counts the size of a job's specification, which stays in the log for ever.
-func (q Queue) countSpec(ctx context.Context, r Request) error {
-	text, err := json.Marshal(r.Spec)
+func (q Queue) countSpec(ctx context.Context, r request) error {
+	text, err := json.Marshal(r.spec)
 	switch {
 	case err != nil:
 		return fmt.Errorf("encode job: %w", err)
 	case q.Count == nil:
 		return nil
 	}
-	if wait := q.Count(ctx, r.Workspace, r.By, max(len(text), minSpecCount)); wait > 0 {
+	if wait := q.Count(ctx, r.workspace, r.by, max(len(text), minSpecCount)); wait > 0 {
 		return ErrTooLarge.After(wait)
 	}
 	return nil
 }
 
-// StartRunJob starts a job of a run, whose turn and fair key it fills in, with the input that the
-// job receives; nil is none. The input is stored first: if the command fails it is removed for its age.
+// StartRunJob starts a job of a run with the input that the job receives; nil is none. The input is stored first: if the
+// command fails it is removed for its age.
 func (q Queue) StartRunJob(ctx context.Context, c commands.StartRunJob, input []byte) (commands.Result, error) {
 	if input != nil {
 		sum, err := q.Inputs.Put(ctx, c.Workspace, c.Request.Job, input)
@@ -169,7 +170,5 @@ func (q Queue) StartRunJob(ctx context.Context, c commands.StartRunJob, input []
 		}
 		c.Request.Input, c.Spec.InputSHA256 = sum, sum
 	}
-	c.FairKey = FairKey(c.Actor.ID, c.Actor.ID, c.Spec.Priority)
-	c.Turn = q.Turn(Request{Workspace: c.Workspace, By: c.Actor.ID, FairKey: c.FairKey, Spec: c.Spec})
 	return q.Commands.StartRunJob(ctx, c)
 }

@@ -35,10 +35,12 @@ func newQueue(t *testing.T) queue.Queue {
 	db := pgtest.New(t)
 	log := store.New(db, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(log.Close)
-	return queue.Queue{
+	q := queue.Queue{
 		Commands: commands.New(log, now), Jobs: farmviews.Jobs{DB: db}, Secrets: farmviews.FarmSecrets{DB: db},
 		Inputs: jobinput.Inputs{DB: db, Now: now}, Now: now,
 	}
+	q.Commands.Views.Turn = q.Turn
+	return q
 }
 
 func spec(t *testing.T, change ...func(*events.JobSpec)) events.JobSpec {
@@ -63,18 +65,18 @@ func TestSmallJobCountsOneKiB(t *testing.T) {
 	q.Count = perDay.TakeShare
 	workspace := newID()
 	for _, admitted := range []int{3, 2} {
-		r := queue.Request{Workspace: workspace, By: newID(), Spec: spec(t)}
-		text, err := json.Marshal(r.Spec)
+		by, spec := newID(), spec(t)
+		text, err := json.Marshal(spec)
 		require.NoError(t, err)
 		require.Less(t, len(text), 600)
 		for range admitted {
-			turn := q.Turn(r)
+			turn := q.Turn(workspace, by, spec)
 			for range 3 {
-				_, err := turn(t.Context())
+				_, _, err := turn(t.Context())
 				require.NoError(t, err)
 			}
 		}
-		_, err = q.Turn(r)(t.Context())
+		_, _, err = q.Turn(workspace, by, spec)(t.Context())
 		require.ErrorIs(t, err, queue.ErrTooLarge)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"svc/projections"
 	"svc/sessions"
 	"svc/test/pgtest"
+	"svc/test/world"
 	"svc/vault"
 )
 
@@ -61,8 +62,10 @@ func newSite(t *testing.T, change ...func(*auth.Config)) *site {
 	t.Cleanup(events.Close)
 	ring, err := vault.NewRing([]config.Secret{"a master key of thirty-two bytes."})
 	require.NoError(t, err)
+	h := commands.New(events, s.now)
+	h.Views = world.Views(db, nil)
 	s.config = &auth.Config{
-		Commands: commands.New(events, s.now), Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
+		Commands: h, Users: projections.Users{DB: db}, Accounts: projections.Accounts{DB: db},
 		Workspaces: projections.Workspaces{DB: db}, Members: projections.Members{DB: db}, Invitations: projections.Invitations{DB: db},
 		Keys:      events,
 		Sessions:  &sessions.Store{DB: db, Secret: []byte("a secret of thirty-two characters"), Now: s.now, Log: log},

@@ -168,7 +168,6 @@ func (s *Server) signInProfile(r *request, provider string, p profile) (isNew bo
 			Provider: provider, Host: s.Providers[provider].host, Account: strconv.FormatInt(p.ID, 10), Login: p.Login,
 		},
 		Name: p.displayName(), Emails: p.emails, AvatarURL: p.AvatarURL,
-		StaleMemberships: s.Members.WorkspacesWithOtherProfile, Home: s.Users.Home,
 	})
 	if errors.Is(err, commands.ErrNotLinked) {
 		return false, fmt.Errorf("%w: %w", errNotLinked, err)

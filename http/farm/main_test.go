@@ -35,6 +35,7 @@ import (
 	"svc/projections"
 	"svc/projections/farmviews"
 	"svc/test/pgtest"
+	"svc/test/world"
 	"svc/vault"
 )
 
@@ -107,6 +108,7 @@ func (s *site) newReplica(t *testing.T, address string, change []func(*farm.Conf
 	ring, err := vault.NewRing([]config.Secret{"the-key-that-the-database-does-not-have"})
 	require.NoError(t, err)
 	h := commands.New(log, s.clock.now)
+	h.Views = world.Views(db, func() int64 { return 1 })
 	c := farm.Config{
 		Enabled: true, Commands: h, Runners: farmviews.Runners{DB: db}, Secrets: vault.Secrets{DB: db, Ring: ring},
 		PublicURL: &url.URL{Scheme: "https", Host: "farm.example:4443"}, Header: header,

@@ -2,7 +2,6 @@ package farm_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -82,7 +81,7 @@ func (s *site) run(t *testing.T, runner events.ID, more ...events.JobArtifactSpe
 		Artifacts: append(more, events.JobArtifactSpec{Name: "dist", Paths: []string{"**"}}),
 	})
 	require.NoError(t, err)
-	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec, FairKey: "any", Turn: first})
+	_, err = s.a.commands.SubmitJob(t.Context(), commands.SubmitJob{Meta: s.owner, Job: job, Spec: spec})
 	require.NoError(t, err)
 	_, err = s.a.commands.ConnectRunner(t.Context(), commands.ConnectRunner{Meta: system(s.workspace), Runner: runner, Hello: rules.Hello{
 		Capacity: 2, Agent: events.Agent{Version: "0.4.0", OS: "linux", Arch: "amd64", Sandboxes: []string{"none"}},
@@ -218,5 +217,3 @@ func (u *upload) readable(t *testing.T) map[string][]byte {
 	}
 	return files
 }
-
-func first(context.Context) (int64, error) { return 1, nil }

@@ -14,7 +14,6 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/events/feed"
-	"svc/farm/queue"
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/rest/audit"
@@ -43,7 +42,6 @@ type Config struct {
 	Sessions     *sessions.Store
 	LastSeen     *sessions.LastSeen
 	Limit        *limit.Limit // request rate of each caller; nil means unlimited
-	Queue        queue.Queue  // of the build farm
 	Dependencies map[string]Check
 	Warnings     func() map[string]string // messages to operators, by name; may be nil
 	Load         func() float64           // use of the database connections: 0 is idle, at 1 requests wait
@@ -132,12 +130,12 @@ func New(c Config) *Server {
 		CodeHost: c.CodeHost, Engine: c.Engine, Credentials: c.Credentials, LocalCodeHosts: c.LocalCodeHosts,
 	}
 	s.jobs = &jobs.Server{
-		Door: door, Config: c.Jobs, Queue: c.Queue, RepoOf: s.runs.RepoOf,
+		Door: door, Config: c.Jobs,
 		Jobs: c.Primary.Jobs, Runners: c.Primary.Runners, Artifacts: c.Primary.Artifacts,
 	}
 	s.runs.JobStates = s.jobs.JobStates
 	s.farm = &farm.Server{
-		Door: door, Config: c.BuildFarm, RepoOf: s.runs.RepoOf,
+		Door: door, Config: c.BuildFarm,
 		BuildFarm: c.Primary.BuildFarm, Runners: c.Primary.Runners, Enrollments: c.Primary.Enrollments, FarmSecrets: c.Primary.FarmSecrets,
 	}
 	return s

@@ -25,6 +25,7 @@ import (
 	"svc/farm/certificate"
 	"svc/farm/ingest"
 	"svc/farm/wire"
+	"svc/projections/farmviews"
 	"svc/vault"
 )
 
@@ -42,6 +43,7 @@ type farm struct {
 func newFarm(db *pgxpool.Pool, moved func(events.ID, int64)) *farm {
 	f := &farm{db: db, log: newLog(db, moved, ingest.Leases{}), authorities: map[events.ID]*certificate.Authority{}}
 	f.commands = commands.New(f.log, time.Now)
+	f.commands.Views = commands.Views{Turn: turnByTime, KeyUse: farmviews.Jobs{DB: db}.KeyUse}
 	return f
 }
 
@@ -64,7 +66,7 @@ func (f *farm) submit(ctx context.Context, workspace events.ID, change ...func(*
 	for _, f := range change {
 		f(&spec)
 	}
-	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{Meta: systemMeta(workspace), Job: id, FairKey: "key", Turn: turnByTime, Spec: spec})
+	_, err := f.commands.SubmitJob(ctx, commands.SubmitJob{Meta: systemMeta(workspace), Job: id, Spec: spec})
 	return id, err
 }
 
@@ -285,4 +287,6 @@ func closeAll(agents []*agent) {
 }
 
 // turnByTime returns the current time in milliseconds as the turn of a job, which puts the job behind all earlier ones.
-func turnByTime(context.Context) (int64, error) { return time.Now().UnixMilli(), nil }
+func turnByTime(events.ID, events.ID, events.JobSpec) func(context.Context) (string, int64, error) {
+	return func(context.Context) (string, int64, error) { return "key", time.Now().UnixMilli(), nil }
+}

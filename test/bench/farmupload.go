@@ -155,7 +155,7 @@ func (u *uploader) certificate() (*x509.Certificate, error) {
 // finishedJob creates a job that the runner has finished and that has one artifact to upload.
 func (u *uploader) finishedJob(ctx context.Context) (events.ID, error) {
 	id, by := events.NewID(time.Now()), systemMeta(u.machine.workspace)
-	_, err := u.farm.commands.SubmitJob(ctx, commands.SubmitJob{Meta: by, Job: id, FairKey: "key", Turn: turnByTime, Spec: events.JobSpec{
+	_, err := u.farm.commands.SubmitJob(ctx, commands.SubmitJob{Meta: by, Job: id, Spec: events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "make test"}}, Sandbox: events.JobSandbox{Kind: "none", Network: "host"},
 		Artifacts: []events.JobArtifactSpec{{Name: "dist", Paths: []string{"dist"}}}, Priority: events.NormalPriority,
 		Timeouts: events.JobTimeouts{QueueSeconds: 86400, RunSeconds: 3600}, Retry: events.JobRetry{MaxAttempts: 1},

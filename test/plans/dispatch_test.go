@@ -18,6 +18,7 @@ import (
 	"svc/events/store"
 	"svc/farm/dispatch"
 	"svc/farm/wire"
+	"svc/test/world"
 )
 
 const patience = time.Minute
@@ -53,6 +54,7 @@ func (p *process) openGate(t *testing.T, db *pgxpool.Pool) *gate {
 	t.Helper()
 	g := &gate{log: p.log, acme: p.acme, now: epoch.Add(time.Hour)}
 	g.Handler = commands.New(p.log, g.clock)
+	g.Views = world.Views(db, nil)
 	g.Dispatcher = dispatch.New(dispatch.Config{
 		DB: db, Commands: g.Handler, Live: p.live, Logs: p.logs, Leads: always, Now: g.clock, Log: quiet, RefreshEvery: 50 * time.Millisecond,
 		LogRetention: 90 * 24 * time.Hour, ArtifactRetention: 90 * 24 * time.Hour, CloneURL: func(context.Context, events.ID, events.ID,
@@ -116,8 +118,8 @@ func (g *gate) submit(t *testing.T) events.ID {
 	id := newID()
 	g.turn--
 	turn := g.turn
-	done[commands.Result](t)(g.SubmitJob(t.Context(), commands.SubmitJob{
-		Meta: system(g.acme), Job: id, FairKey: "key", Turn: func(context.Context) (int64, error) { return turn, nil },
+	done[commands.Result](t)(g.SubmitJob(world.WithTurn(t.Context(), turn, nil), commands.SubmitJob{
+		Meta: system(g.acme), Job: id,
 		Spec: events.JobSpec{
 			Name: "tests", Steps: []events.JobStep{{Name: "test", Run: "true"}}, Priority: events.NormalPriority,
 			Sandbox:  events.JobSandbox{Kind: "none", Network: "host"},

@@ -32,6 +32,7 @@ import (
 	"svc/projections/runviews"
 	"svc/proof"
 	"svc/sessions"
+	"svc/test/world"
 )
 
 // rounds is how often everything is asked, once more than makes a plan settle.
@@ -98,6 +99,7 @@ func (s *site) exercise(t *testing.T, w *watcher) {
 	for round := range rounds {
 		// One that begins remembers nothing, and so has to look everything up.
 		p.commands = commands.New(p.log, func() time.Time { return epoch.Add(time.Duration(round) * time.Minute) })
+		p.commands.Views = world.Views(p.asks, nil)
 		p.command(t, round)
 		p.ask(t)
 		m.moveRun(t, round)
@@ -168,10 +170,7 @@ func (p *process) commandRuns(t *testing.T, round int, owner commands.Meta) {
 	ok(h.AnswerDecision(ctx, commands.AnswerDecision{Meta: owner, Run: run,
 		Answer: aggregates.Answer{Decision: decision, Action: aggregates.ActionConfirm}}))
 	ok(h.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
-	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo.ID, RepoName: p.repo.Name, Title: "Light mode",
-		Largest: func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
-			return runviews.Runs{DB: p.asks}.LargestIssue(ctx, p.acme, p.repo.ID, issueOf)
-		}}))
+	ok(h.QueueIssue(ctx, commands.QueueIssue{Meta: owner, Run: newID(), Repo: p.repo.ID, RepoName: p.repo.Name, Title: "Light mode"}))
 	ok(h.ExportAudit(ctx, commands.ExportAudit{Meta: owner, Format: "csv"}))
 
 	// As many events as fill a block of the audit log and a tile of the proof.

@@ -44,20 +44,21 @@ const jobRows = `
 func (p *process) commandJobs(t *testing.T, owner commands.Meta) {
 	t.Helper()
 	ctx, h, ok := t.Context(), p.commands, done[commands.Result](t)
-	v := farmviews.Jobs{DB: p.asks}
 	spec, err := farm.CheckJob(events.JobSpec{
 		Name: "tests", Steps: []events.JobStep{{Run: "true"}}, Concurrency: &events.JobConcurrency{Key: newID().String()},
 	})
 	require.NoError(t, err)
-	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec, FairKey: "account/1/normal",
-		Turn: func(ctx context.Context) (int64, error) {
-			q, err := v.Queue(ctx, p.acme, p.owner.user, "account/1/normal", spec.Required().Key())
-			return q.LastTurn + 1, err
-		}}
+	h.Views.Turn = func(workspace, by events.ID, spec events.JobSpec) func(context.Context) (string, int64, error) {
+		return func(ctx context.Context) (string, int64, error) {
+			const fairKey = "account/1/normal"
+			q, err := farmviews.Jobs{DB: p.asks}.Queue(ctx, workspace, by, fairKey, spec.Required().Key())
+			return fairKey, q.LastTurn + 1, err
+		}
+	}
+	submit := commands.SubmitJob{Meta: owner, Job: newID(), Spec: spec}
 	ok(h.SubmitJob(ctx, submit))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))
-	retry := commands.RetryJob{Meta: owner, Job: submit.Job, New: newID(),
-		Prepare: func(context.Context, events.JobSpec) (commands.SubmitJob, error) { return submit, nil }}
+	retry := commands.RetryJob{Meta: owner, Job: submit.Job, New: newID()}
 	ok(h.RetryJob(ctx, retry))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: retry.New}))
 	ok(h.CancelJob(ctx, commands.CancelJob{Meta: owner, Job: submit.Job}))

@@ -10,7 +10,6 @@ import (
 	"svc/commands/bearer"
 	"svc/events"
 	"svc/farm/certificate"
-	"svc/projections/farmviews"
 )
 
 // playFarm enrolls a runner and plays one job for each way in which a job can end or be requeued.
@@ -35,13 +34,7 @@ func (p *Player) playFarm(ctx context.Context) error {
 			ended = s.job
 		}
 	}
-	_, err = p.Commands.RetryJob(ctx, commands.RetryJob{
-		Meta: owner, Job: ended, New: NewID(), Prepare: func(_ context.Context, spec events.JobSpec) (commands.SubmitJob, error) {
-			turn := func(context.Context) (int64, error) { return 1, nil }
-			return commands.SubmitJob{Spec: spec, FairKey: owner.Actor.ID.String(), Turn: turn}, nil
-		},
-	})
-	if err != nil {
+	if _, err := p.Commands.RetryJob(ctx, commands.RetryJob{Meta: owner, Job: ended, New: NewID()}); err != nil {
 		return err
 	}
 	queued := &jobPlay{Player: p, ctx: ctx, owner: owner, job: NewID()}
@@ -95,10 +88,7 @@ func (s *jobPlay) submit() error {
 	if err != nil {
 		return err
 	}
-	_, err = s.Commands.SubmitJob(s.ctx, commands.SubmitJob{
-		Meta: s.owner, Job: s.job, Spec: spec, FairKey: s.owner.Actor.ID.String(),
-		Turn: func(context.Context) (int64, error) { return s.random.Int64N(1 << 40), nil },
-	})
+	_, err = s.Commands.SubmitJob(s.ctx, commands.SubmitJob{Meta: s.owner, Job: s.job, Spec: spec})
 	return err
 }
 
@@ -106,7 +96,7 @@ func (s *jobPlay) submit() error {
 func (s *jobPlay) lease() error {
 	s.epoch, s.seq = s.epoch+1, 0
 	_, err := s.Commands.LeaseJob(s.ctx, commands.LeaseJob{
-		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 2 - s.epoch%2, Use: farmviews.Jobs{DB: s.DB}.KeyUse,
+		Meta: Meta(s.Workspace, System), Job: s.job, Runner: s.runner.Actor.ID, Slot: 2 - s.epoch%2,
 	})
 	return err
 }

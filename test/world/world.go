@@ -74,6 +74,7 @@ func New(t *testing.T) *World {
 	w.Log = store.New(w.DB, projections.Inline(), w.Follower.Moved)
 	t.Cleanup(w.Log.Close)
 	w.Commands = commands.New(w.Log, w.Clock.Now)
+	w.Commands.Views = Views(w.DB, func() int64 { return w.Clock.Now().UnixMilli() })
 	return w
 }
 
@@ -85,6 +86,7 @@ func NewSilent(t *testing.T) *World {
 	w.Log = store.New(w.DB, projections.Inline(), func(events.ID, int64) {})
 	t.Cleanup(w.Log.Close)
 	w.Commands = commands.New(w.Log, w.Clock.Now)
+	w.Commands.Views = Views(w.DB, func() int64 { return w.Clock.Now().UnixMilli() })
 	return w
 }
 

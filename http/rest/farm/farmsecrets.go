@@ -134,7 +134,7 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 	case in.Body.Value == "" && set.Scope == nil:
 		return nil, fault.Field("value", "is missing")
 	}
-	if err := s.checkScopeRepos(ctx, set.Scope); err != nil {
+	if err := s.checkScopeRepos(ctx, set.Workspace, set.Scope); err != nil {
 		return nil, err
 	}
 	if in.Body.Value == "" {
@@ -154,12 +154,12 @@ func (s *Server) setFarmSecret(ctx context.Context, in *secretValue, set command
 }
 
 // checkScopeRepos refuses a scope with repositories that the workspace does not have.
-func (s *Server) checkScopeRepos(ctx context.Context, scope *events.SecretScope) error {
+func (s *Server) checkScopeRepos(ctx context.Context, workspace events.ID, scope *events.SecretScope) error {
 	if scope == nil {
 		return nil
 	}
 	for _, id := range scope.Repos {
-		_, _, ok, err := s.RepoOf(ctx, id)
+		_, _, ok, err := s.Commands.RepoOf(ctx, workspace, id)
 		switch {
 		case err != nil:
 			return err

@@ -2,10 +2,6 @@
 package farm
 
 import (
-	"context"
-
-	"svc/aggregates"
-	"svc/events"
 	"svc/http/rest/door"
 	"svc/projections/farmviews"
 )
@@ -18,9 +14,6 @@ type Server struct {
 	Runners     farmviews.Runners
 	Enrollments farmviews.Enrollments
 	FarmSecrets farmviews.FarmSecrets
-
-	// RepoOf returns a repository that jobs may name.
-	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)
 }
 
 // Routes returns the routes in the order of the OpenAPI document.

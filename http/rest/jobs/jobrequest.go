@@ -14,7 +14,6 @@ import (
 	"svc/aggregates/farm"
 	"svc/commands"
 	"svc/events"
-	"svc/farm/queue"
 	"svc/fault"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
@@ -153,32 +152,13 @@ func (s *Server) submitOrCancelJob(ctx context.Context, _ *jobRequest, cmd comma
 }
 
 func (s *Server) submitJob(ctx context.Context, submit commands.SubmitJob) (*jobAnswer, error) {
-	if err := s.prepareJob(ctx, &submit); err != nil {
+	var err error
+	if submit.RepoName, err = s.Commands.JobRepo(ctx, submit.Workspace, submit.Spec); err != nil {
 		return nil, err
 	}
 	submit.Job = events.NewID(s.Now())
 	done, err := s.Commands.SubmitJob(ctx, submit)
 	return s.showSubmitted(ctx, done, err, submit.Job)
-}
-
-// prepareJob fills in the present name of a new job's repository, and its turn.
-func (s *Server) prepareJob(ctx context.Context, submit *commands.SubmitJob) error {
-	c := door.CallerOf(ctx)
-	var repoID events.ID
-	if submit.Spec.Repo != nil {
-		repo, _, ok, err := s.RepoOf(ctx, submit.Spec.Repo.ID)
-		switch {
-		case err != nil:
-			return err
-		case !ok || submit.Spec.Repo.ID.IsZero():
-			return fault.Field("repo.id", "must be a repository of the workspace")
-		}
-		submit.RepoName, repoID = repo.Name, repo.ID
-	}
-	by := c.Envelope.Actor.ID
-	submit.FairKey = queue.FairKey(repoID, by, submit.Spec.Priority)
-	submit.Turn = s.Queue.Turn(queue.Request{Workspace: c.Workspace, By: by, FairKey: submit.FairKey, Spec: submit.Spec})
-	return nil
 }
 
 // A jobRetrial asks for a job that has ended once more.
@@ -199,12 +179,6 @@ func (in *jobRetrial) toCommand(c *door.Caller, id events.ID) (commands.RetryJob
 }
 
 func (s *Server) retryJob(ctx context.Context, _ *jobRetrial, retry commands.RetryJob) (*jobAnswer, error) {
-	retry.Prepare = func(ctx context.Context, spec events.JobSpec) (submit commands.SubmitJob, err error) {
-		if submit.Spec, err = farm.CheckJob(spec); err != nil { // the rules may be stricter since
-			return submit, err
-		}
-		return submit, s.prepareJob(ctx, &submit)
-	}
 	retry.New = events.NewID(s.Now())
 	done, err := s.Commands.RetryJob(ctx, retry)
 	return s.showSubmitted(ctx, done, err, retry.New)

@@ -5,10 +5,8 @@ import (
 	"context"
 	"io"
 
-	"svc/aggregates"
 	"svc/events"
 	"svc/farm/joblog"
-	"svc/farm/queue"
 	"svc/http/rest/door"
 	"svc/projections/farmviews"
 )
@@ -28,13 +26,9 @@ type Config struct {
 type Server struct {
 	*door.Door
 	Config
-	Queue     queue.Queue
 	Jobs      farmviews.Jobs
 	Runners   farmviews.Runners
 	Artifacts farmviews.Artifacts
-
-	// RepoOf returns a repository that jobs may name.
-	RepoOf func(context.Context, events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error)
 }
 
 // Routes returns the routes in the order of the OpenAPI document.

@@ -67,12 +67,11 @@ func (in *newIssue) toCommand(c *door.Caller, _ events.ID) (commands.QueueIssue,
 }
 
 func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.QueueIssue) (*queuedAnswer, error) {
-	c := door.CallerOf(ctx)
 	id, err := events.ParseID(in.Body.RepoID)
 	if err != nil {
 		return nil, fault.Field("repoId", "must be an id")
 	}
-	repo, connected, ok, err := s.RepoOf(ctx, id)
+	repo, connected, ok, err := s.Commands.RepoOf(ctx, door.CallerOf(ctx).Workspace, id)
 	if err := door.CheckFound(ok, err, aggregates.ErrNoRepo); err != nil {
 		return nil, err
 	}
@@ -82,9 +81,6 @@ func (s *Server) queueIssue(ctx context.Context, in *newIssue, queue commands.Qu
 		}
 	}
 	queue.Run, queue.Repo, queue.RepoName = events.NewID(s.Now()), repo.ID, repo.Name
-	queue.Largest = func(ctx context.Context, issueOf commands.IssueOf) (int, error) {
-		return s.Runs.LargestIssue(ctx, c.Workspace, id, issueOf)
-	}
 	done, err := s.Commands.QueueIssue(ctx, queue)
 	if err != nil {
 		return nil, err

@@ -158,18 +158,3 @@ func (s *Server) connectedRepo(ctx context.Context, id events.ID, kind events.Cr
 	}
 	return repo, token, nil
 }
-
-// RepoOf returns a repository that jobs and runs may name: a connected one, or one that only runs name. connected is nil
-// for the latter. ok is false if there is none, or it is not connected any more.
-func (s *Server) RepoOf(ctx context.Context, id events.ID) (repo events.Repo, connected *aggregates.Repo, ok bool, err error) {
-	workspace := door.CallerOf(ctx).Workspace
-	of, err := s.Commands.Repo(ctx, workspace, id)
-	switch {
-	case err != nil:
-		return repo, nil, false, err
-	case of.Known():
-		return events.Repo{ID: id, Name: of.Name()}, &of, of.Connected(), nil
-	}
-	repo, ok, err = s.Runs.Repo(ctx, workspace, id, s.Commands.IssueOf)
-	return repo, nil, ok, err
-}
