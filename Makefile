@@ -69,14 +69,14 @@ release: ## build, pack and sign the releases of svc-runner
 # starts svc-rest with the detector), farm/dispatch, farm/runner and integrity. make chaos runs a
 # test of test/run under it, and make stress all packages whose tests depend on timing.
 SEQUENTIAL := aggregates aggregates/farm atomicfile cmd/internal/program cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway \
-  cmd/svc-release cmd/svc-runner commands commands/bearer commands/work config credentials \
+  cmd/svc-release cmd/svc-runner cmd/svc-ui commands commands/bearer commands/work config credentials \
   deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
   http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \
   http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input \
   migrations projections projections/auditlog projections/farmviews projections/runviews proof sessions \
   test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
-  ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/jobs ui/kit ui/members ui/needs ui/repos ui/runs \
+  ui ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/jobs ui/kit ui/members ui/needs ui/repos ui/runs \
   ui/search ui/serviceaccounts ui/settings ui/signin ui/styleguide ui/workspaces
 
 # Packages that are tested in both ways: under the race detector without what does one thing at a
@@ -104,7 +104,7 @@ test-sequential:
 .PHONY: test-raced
 test-raced:
 	$(GO) test -count=1 -race $(UNVETTED) $(RACED_AT_ONCE) -timeout $(RACE_TIMEOUT) $(LONGEST_RACED) \
-	$$($(GO) list ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
+	$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vxF $(SEQUENTIAL:%=-e svc/%))
 
 .PHONY: test-clients
 test-clients: build postgres-check node-check ## lint the API's description, run clients generated from it, and check the code host

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"svc/config"
+	"svc/http/forward"
 	"svc/http/middleware"
 	"svc/http/reply"
 	"svc/ui/account"
@@ -117,7 +118,7 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	missing := middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound())
 	mux.Handle("/", missing)
 	mux.Handle("/w/{workspace}/{rest...}", missing)
-	mux.Handle("/api/auth/", forward(rest, log))
+	mux.Handle("/api/auth/", forward.To(rest, log))
 	return &Server{service, sameSite(app.Scheme+"://"+app.Host, log, mux)}
 }
 

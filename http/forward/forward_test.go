@@ -1,4 +1,4 @@
-package ui
+package forward
 
 import (
 	"bufio"
@@ -69,7 +69,7 @@ func newLoggingForwarder(t *testing.T, service http.HandlerFunc, log *slog.Logge
 	t.Cleanup(rest.Close)
 	to, err := url.Parse(rest.URL)
 	require.NoError(t, err)
-	app := httptest.NewServer(middleware.Measured(observe, middleware.Traced(log, forward(to, log))))
+	app := httptest.NewServer(middleware.Measured(observe, middleware.Traced(log, To(to, log))))
 	t.Cleanup(app.Close)
 	return app
 }

@@ -1,4 +1,5 @@
-package ui
+// Package forward passes sign-in requests of the web app on to the REST service.
+package forward
 
 import (
 	"context"
@@ -15,8 +16,8 @@ import (
 	"svc/http/reply"
 )
 
-// forward proxies sign-in requests to the REST service, with the service's limit of a body.
-func forward(rest *url.URL, log *slog.Logger) http.Handler {
+// To returns a proxy to the REST service, with the service's limit of a body.
+func To(rest *url.URL, log *slog.Logger) http.Handler {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(rest)
