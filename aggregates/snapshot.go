@@ -113,9 +113,7 @@ func (w *Workspace) Restore(snapshot []byte) error {
 		i := s.Invitations[id]
 		w.addInvitation(id, invitation{i.Email, i.Role, i.Expires, i.Sender})
 	}
-	for address, id := range s.Invited {
-		w.invited[address] = id
-	}
+	maps.Copy(w.invited, s.Invited)
 	w.closed = s.Closed
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,13 +65,11 @@ func (v *visit) pullRequest(i *record.Issue) (object, error) {
 		state = map[bool]string{true: "dirty", false: "clean"}[conflict]
 	}
 	added, removed := lines(changes)
-	for name, value := range map[string]any{
+	maps.Copy(out, map[string]any{
 		"merged": p.MergedAt != nil, "merged_by": v.userOrNull(p.MergedBy), "mergeable": mergeable, "mergeable_state": state, "rebaseable": false,
 		"comments": len(i.Comments), "review_comments": 0, "maintainer_can_modify": false, "commits": len(commits),
 		"additions": added, "deletions": removed, "changed_files": len(changes),
-	} {
-		out[name] = value
-	}
+	})
 	return out, nil
 }
 

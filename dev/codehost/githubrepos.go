@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -101,12 +102,10 @@ func (v *visit) repository() object {
 func getRepository(v *visit) (int, any, error) {
 	out := v.repository()
 	allows := func(method string) bool { return slices.Contains(v.repo.Methods, method) }
-	for name, value := range map[string]any{
+	maps.Copy(out, map[string]any{
 		"network_count": 0, "subscribers_count": 0, "allow_auto_merge": false, "delete_branch_on_merge": false, "allow_update_branch": false,
 		"allow_merge_commit": allows("merge"), "allow_squash_merge": allows("squash"), "allow_rebase_merge": false,
-	} {
-		out[name] = value
-	}
+	})
 	return http.StatusOK, out, nil
 }
 

@@ -2,6 +2,7 @@ package codehost
 
 import (
 	"crypto/sha256"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,12 +56,10 @@ func getUser(v *visit) (int, any, error) {
 	if i := slices.IndexFunc(p.Emails, func(e people.Email) bool { return e.Public }); i >= 0 {
 		email = p.Emails[i].Address
 	}
-	for name, value := range (object{
+	maps.Copy(out, object{
 		"name": textOrNull(p.Name), "email": textOrNull(email), "company": nil, "blog": "", "location": nil, "hireable": nil, "bio": nil,
 		"public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": stamp(began), "updated_at": stamp(began),
-	}) {
-		out[name] = value
-	}
+	})
 	return http.StatusOK, out, nil
 }
 

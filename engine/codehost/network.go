@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -54,13 +55,8 @@ var metadata = []netip.Addr{netip.MustParseAddr("fd00:ec2::254"), netip.MustPars
 // public reports whether a code host can be at an address. Private networks have code hosts.
 func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	for _, m := range metadata {
-		if a == m {
-			return false
-		}
-	}
-	return a.IsValid() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast() && !a.IsUnspecified() &&
-		!netip.MustParsePrefix("0.0.0.0/8").Contains(a)
+	return !slices.Contains(metadata, a) && a.IsValid() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !a.IsMulticast() &&
+		!a.IsUnspecified() && !netip.MustParsePrefix("0.0.0.0/8").Contains(a)
 }
 
 // Resolve returns the addresses of a host that may be connected to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -107,10 +108,7 @@ func (l *Listener) Usage() Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.used
-	u.Refused = make(map[string]int64, len(l.used.Refused))
-	for why, n := range l.used.Refused {
-		u.Refused[why] = n
-	}
+	u.Refused = maps.Clone(l.used.Refused)
 	return u
 }
 

@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -81,10 +82,7 @@ func (t *Table[K, R]) Load(b *pgx.Batch, table string, records []events.Record) 
 	}
 	t.read(b, table, order, before)
 	return func(b *pgx.Batch) (Step, error) {
-		after := map[RowID[K]]*R{}
-		for id, row := range before {
-			after[id] = row
-		}
+		after := maps.Clone(before)
 		for _, r := range records {
 			if err := t.Fold(after, r); err != nil {
 				return nil, err

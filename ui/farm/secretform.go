@@ -52,7 +52,7 @@ func (f secretForm) isChange() bool { return f.shows != "" && f.shows == f.name 
 // show the scope of the secret, must not widen that.
 func (f secretForm) scope() *client.SecretScope {
 	var scope client.SecretScope
-	for _, line := range strings.Split(f.jobs, "\n") {
+	for line := range strings.SplitSeq(f.jobs, "\n") {
 		if name := strings.TrimSpace(line); name != "" {
 			scope.Jobs = withItem(scope.Jobs, name)
 		}
