@@ -221,7 +221,7 @@ func (r *Run) Answer(a Answer) ([]events.Event, error) {
 	list := []events.Event{events.DecisionAnswered{Decision: a.Decision, About: d.kind, Action: a.Action, Note: a.Note, Head: d.head}}
 	next := r.clone()
 	next.Apply(list[0], events.Actor{})
-	more, err := next.add(next.consequences(d.kind, a), (*Run).checkConsequence)
+	more, err := next.add(next.consequences(a), (*Run).checkConsequence)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func (r *Run) checkConsequence(fact events.Event) error {
 }
 
 // consequences returns the events that an answer leads to.
-func (r *Run) consequences(k events.DecisionKind, a Answer) []events.Event {
+func (r *Run) consequences(a Answer) []events.Event {
 	helped := events.RunHumanIntervened{Repo: r.p.Repo.ID, What: events.InterventionAnswer}
 	switch a.Action {
 	case ActionCorrect:

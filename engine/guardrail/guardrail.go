@@ -152,8 +152,8 @@ func (d *diff) key(findings []client.Finding) string {
 }
 
 // result returns a check that blocks if there are findings.
-func result(check, text string, findings []client.Finding) client.Guardrail {
-	g := client.Guardrail{Check: check, Status: pass, Note: text, Findings: findings}
+func result(check string, findings []client.Finding) client.Guardrail {
+	g := client.Guardrail{Check: check, Status: pass, Findings: findings}
 	if len(findings) > 0 {
 		g.Status = block
 	}
@@ -200,7 +200,7 @@ func (d *diff) binary() client.Guardrail {
 			found = append(found, client.Finding{Path: c.Path, Rule: fmt.Sprintf("binary file of %d KiB", d.sizes[c.Blob]>>10)})
 		}
 	}
-	return result(Binary, "", found)
+	return result(Binary, found)
 }
 
 func (d *diff) submodule() client.Guardrail {
@@ -210,7 +210,7 @@ func (d *diff) submodule() client.Guardrail {
 			found = append(found, client.Finding{Path: c.Path, Rule: "submodule"})
 		}
 	}
-	return result(Submodule, "", found)
+	return result(Submodule, found)
 }
 
 func (d *diff) executable() client.Guardrail {

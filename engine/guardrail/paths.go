@@ -67,7 +67,7 @@ func (d *diff) protected() client.Guardrail {
 			found = append(found, client.Finding{Path: c.Path, Rule: rule})
 		}
 	}
-	return result(Protected, "", found)
+	return result(Protected, found)
 }
 
 // maxTarget bounds the target of a symbolic link.
@@ -93,7 +93,7 @@ func (d *diff) symlink() client.Guardrail {
 			other = append(other, client.Finding{Path: c.Path, Rule: "symbolic link"})
 		}
 	}
-	g := result(Symlink, "", bad)
+	g := result(Symlink, bad)
 	if bad == nil && other != nil {
 		g.Status, g.Findings = note, other
 	}
@@ -112,7 +112,7 @@ func (d *diff) collisions() client.Guardrail {
 		}
 	}
 	if len(wanted) == 0 {
-		return result(Names, "", nil)
+		return result(Names, nil)
 	}
 	seen := map[string]bool{}
 	for _, name := range d.names {
@@ -138,7 +138,7 @@ func (d *diff) collisions() client.Guardrail {
 			}
 		}
 	}
-	return result(Names, "", found)
+	return result(Names, found)
 }
 
 func has(m map[string][]string, key string) bool {

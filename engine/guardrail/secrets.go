@@ -58,7 +58,7 @@ func (d *diff) secrets() client.Guardrail {
 			}
 		}
 	}
-	g := result(Secrets, "", found)
+	g := result(Secrets, found)
 	if d.tooLong {
 		g.Status, g.Note = block, "the change is too long to be searched"
 	}

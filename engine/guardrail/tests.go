@@ -61,7 +61,7 @@ func (d *diff) tests() client.Guardrail {
 			noted = append(noted, f)
 		}
 	}
-	g := result(Tests, "", bad)
+	g := result(Tests, bad)
 	if bad == nil && noted != nil {
 		g.Status = note
 	}
