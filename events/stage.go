@@ -59,8 +59,10 @@ func (s Stage) Index() int {
 
 // Label returns the name that is shown for s.
 func (s Stage) Label() string {
-	if i := s.Index(); i >= 0 {
-		return stages[i].label
+	for _, known := range stages {
+		if known.stage == s {
+			return known.label
+		}
 	}
 	return "Unknown"
 }

@@ -172,10 +172,25 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 	if q.Q != "" {
 		return v.pageOfMatches(ctx, q)
 	}
+	where, order, args := q.where()
+	column, of := `terminal`, ` from run_counts where workspace_id = $1`
+	if q.Active {
+		column = `active`
+	}
+	if q.Repo != nil {
+		of += ` and repo_id = $2`
+	}
+	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
+	page := `select ` + runColumns + where + limit
+	if q.Offset >= deepRunsOffset {
+		page = fmt.Sprintf(`
+			select %[1]s from (select run_id as id%[2]s%[3]s) p
+			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r
+			order by %[4]s`, runColumns, where, limit, order)
+	}
 	b := &pgx.Batch{}
-	counts, page, args := q.sql()
-	b.Queue(counts, args[:len(args)-2]...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	b.Queue(page, args...).Query(func(rows pgx.Rows) error {
+	b.Queue(`select coalesce(sum(`+column+`), 0)`+of, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
+	b.Queue(page, append(args, q.Limit, q.Offset)...).Query(func(rows pgx.Rows) error {
 		list, err = pgx.CollectRows(rows, scanRun)
 		return err
 	})
@@ -186,30 +201,6 @@ func (v Runs) Page(ctx context.Context, q RunQuery) (list []Run, total int, err 
 		total = max(total, q.Offset+len(list)) // run_counts may lag
 	}
 	return list, total, nil
-}
-
-// sql returns the statements that count the runs and read a page. The last two of args are only for
-// the page.
-func (q RunQuery) sql() (counts, page string, args []any) {
-	where, order, args := q.where()
-	column, of := `terminal`, ` from run_counts where workspace_id = $1`
-	if q.Active {
-		column = `active`
-	}
-	if q.Repo != nil {
-		of += ` and repo_id = $2`
-	}
-	counts = `select coalesce(sum(` + column + `), 0)` + of
-	limit := fmt.Sprintf(` order by %s limit $%d offset $%d`, order, len(args)+1, len(args)+2)
-	args = append(args, q.Limit, q.Offset)
-	page = `select ` + runColumns + where + limit
-	if q.Offset >= deepRunsOffset {
-		page = fmt.Sprintf(`
-			select %[1]s from (select run_id as id%[2]s%[3]s) p
-			cross join lateral (select %[1]s from runs where workspace_id = $1 and run_id = p.id offset 0) r
-			order by %[4]s`, runColumns, where, limit, order)
-	}
-	return counts, page, args
 }
 
 // where returns the condition for the list of q, its order and its arguments.
