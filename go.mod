@@ -31,6 +31,7 @@ require (
 	github.com/tdewolff/minify/v2 v2.24.25
 	github.com/tidwall/gjson v1.18.0
 	github.com/wI2L/jsondiff v0.7.1
+	github.com/yuin/goldmark v1.8.7
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/crypto v0.58.0

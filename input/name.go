@@ -19,7 +19,7 @@ func Name(field, s string) (name string, err error) {
 	switch name = trimSpaces(s); {
 	case name == "" || utf8.RuneCountInString(name) > MaxName:
 		return "", fault.Field(field, "must have 1 to %d characters", MaxName)
-	case strings.ContainsFunc(s, invisible) || visible(name) != name || !utf8.ValidString(s):
+	case strings.ContainsFunc(s, invisible) || Visible(name) != name || !utf8.ValidString(s):
 		return "", fault.Field(field, "must not have control characters, or others that nobody sees")
 	case limitMarks(name) != name:
 		return "", fault.Field(field, "must not have more than %d marks on one character", maxMarks)
@@ -56,7 +56,7 @@ func Truncate(s string, most int) string {
 // toOneLine returns s as one line of visible characters. White space becomes a space, other
 // control characters become control.
 func toOneLine(s string, control rune) string {
-	seen := visible(strings.Map(func(r rune) rune {
+	seen := Visible(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
 			return ' '
@@ -66,7 +66,7 @@ func toOneLine(s string, control rune) string {
 		return r
 	}, s))
 	if limited := limitMarks(seen); limited != seen {
-		return visible(limited) // without joiners of marks that are gone
+		return Visible(limited) // without joiners of marks that are gone
 	}
 	return seen
 }
@@ -109,9 +109,9 @@ const (
 
 func trimSpaces(s string) string { return strings.Trim(strings.Join(strings.Fields(s), " "), blank) }
 
-// visible returns s without the characters that are invisible where they are. Otherwise names that
+// Visible returns s without the characters that are invisible where they are. Otherwise names that
 // look alike could differ.
-func visible(s string) string {
+func Visible(s string) string {
 	var kept []rune
 	var before rune
 	characters := append([]rune(s), 0)

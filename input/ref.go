@@ -37,7 +37,7 @@ func BranchRule(text string) string {
 
 func refRule(ref string) string {
 	switch {
-	case !utf8.ValidString(ref) || visible(ref) != ref:
+	case !utf8.ValidString(ref) || Visible(ref) != ref:
 		return "be of characters that one can see"
 	case strings.Contains(ref, ".."):
 		return "not contain two dots in a row"

@@ -14,6 +14,7 @@ import (
 	"svc/commands"
 	"svc/events"
 	"svc/fault"
+	"svc/input/markdown"
 )
 
 // Defaults of jobs that settings leave open.
@@ -145,10 +146,11 @@ func (r *runner) task(ctx context.Context) (task, error) {
 		return task{}, err
 	}
 	i := r.repo.Settings.Implementer
+	body, _ := markdown.Shown(r.p.IssueRead.Body)
 	t := task{
 		Contract: 1, Stage: "implement", Run: r.run.String(), Round: r.p.Round(), Facts: r.p.Facts, Plan: r.p.Plan.Summary,
 		Findings: r.p.Findings[max(0, len(r.p.Findings)-maxTaskFinding):], Instructions: policy.Instructions,
-		Issue:  taskIssue{r.p.Issue, r.p.IssueRead.Title, r.p.IssueRead.Body, r.p.IssueRead.URL},
+		Issue:  taskIssue{r.p.Issue, r.p.IssueRead.Title, body, r.p.IssueRead.URL},
 		Limits: taskLimits{cmp.Or(i.RunSeconds, defaultRun), cmp.Or(i.IdleSeconds, defaultIdle), 0, policy.MaxFiles, policy.MaxLines},
 	}
 	if policy.Cents > 0 {

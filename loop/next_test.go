@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -281,4 +282,14 @@ func TestBackoffGrowsUpToALimit(t *testing.T) {
 			require.GreaterOrEqual(t, backoff(n), most/2)
 		}
 	}
+}
+
+func TestR31HiddenTextIsAFact(t *testing.T) {
+	t.Parallel()
+	p := progress(then(started, one(events.RunIssueRead{Title: "Fix it", Body: "Do it.<!-- or not -->\u200b\n" + patch, Open: true},
+		events.RunBaseRead{Branch: "main", Commit: base, Policy: policy}))...)
+	m := Next(p, Surroundings{Repo: Repo{Connected: true}})
+	found := m.Record[slices.IndexFunc(m.Record, func(e events.Event) bool { return e.Kind() == "run.facts_recorded" })]
+	require.Contains(t, found.(events.RunFactsRecorded).Facts,
+		"Hidden text was taken out of the issue: 1 comment, 1 character that nobody sees.")
 }

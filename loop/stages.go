@@ -7,6 +7,7 @@ import (
 	"svc/aggregates"
 	"svc/engine/client"
 	"svc/events"
+	"svc/input/markdown"
 )
 
 // queued takes a place among the active runs, once nothing is left of earlier runs of the issue.
@@ -46,6 +47,10 @@ func facts(p *aggregates.Progress, in Surroundings) []string {
 	}
 	if in.Repo.Settings.Implementer.Kind == events.ImplementerPatch {
 		list = append(list, "It carries a patch of "+countOf(len(patchedFiles(patchOf(p.IssueRead.Body))), "file")+".")
+	}
+	if _, hidden := markdown.Shown(p.IssueRead.Body); hidden.Some() {
+		list = append(list, fmt.Sprintf("Hidden text was taken out of the issue: %s, %s that nobody sees.",
+			countOf(hidden.Comments, "comment"), countOf(hidden.Characters, "character")))
 	}
 	list = append(list, fmt.Sprintf("The work begins from commit %.12s of %s.", p.Base.Commit, p.Base.Branch))
 	if p.Corrected {
