@@ -29,6 +29,8 @@ const (
 	StepMerge   Kind = "merge"   // MergeInput → MergeResult
 	StepTidy    Kind = "tidy"    // TidyInput → TidyResult: closes the pull request and deletes branches
 	StepWatch   Kind = "watch"   // WatchInput → WatchResult: how all branches of runs are at the host
+
+	StepEstimate Kind = "estimate" // EstimateInput → EstimateResult: what a run may cost; it asks nothing of the host
 )
 
 // A Step is what the engine is asked to do. Everything that it needs is in it: the engine keeps
