@@ -70,7 +70,7 @@ release: ## build, pack and sign the releases of svc-runner
 # test of test/run under it, and make stress all packages whose tests depend on timing.
 SEQUENTIAL := aggregates aggregates/farm atomicfile cmd/internal/program cmd/svc cmd/svc-codehost cmd/svc-db cmd/svc-engine cmd/svc-gateway \
   cmd/svc-release cmd/svc-runner cmd/svc-ui commands commands/bearer commands/work config credentials \
-  deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/guardrail engine/policy events events/store \
+  deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/estimate engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
   http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \
   http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input input/markdown \

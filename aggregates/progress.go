@@ -32,10 +32,12 @@ type Progress struct {
 	Corrected bool     // a person corrected or confirmed the facts
 	Plan      *events.RunPlanRecorded
 	Budget    *events.RunBudgetSet
+	Estimated []events.EstimateMoment
 
 	Branch     string
 	Head       string                       // newest commit of the branch
 	Tree       string                       // of Head
+	Changed    events.ChangeTotal           // from Base to Head
 	HeadBy     string                       // who pushed it: events.PushedByLoop or PushedByPerson
 	HeadRound  int                          // how often the run had entered the stage Implementing when it was pushed
 	Rebased    bool                         // Base is newer than Head: the work has to be done again on it

@@ -99,13 +99,15 @@ func (r *Run) applyWork(e events.Event) {
 		p.Plan, r.plannedIn = &e, p.Attempts[events.StagePlan]
 	case events.RunBudgetSet:
 		p.Budget = &e
+	case events.RunEstimated:
+		p.Estimated = append(p.Estimated, e.When)
 	case events.RunBranchCreated:
 		p.Branch = e.Branch
 	case events.RunCommitsPushed:
 		if e.Head != p.Head {
 			p.Guardrails, p.Review, p.AllowedAt, p.Candidate = nil, nil, "", nil
 		}
-		p.Head, p.Tree, p.HeadBy = e.Head, e.Tree, e.By
+		p.Head, p.Tree, p.HeadBy, p.Changed = e.Head, e.Tree, e.By, e.Changed()
 		p.HeadRound, p.Rebased = p.Round(), false
 	case events.RunGuardrailsChecked:
 		p.Guardrails = &e

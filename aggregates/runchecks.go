@@ -177,6 +177,8 @@ func (r *Run) mayWork(fact events.Event) bool {
 		return p.Stage == events.StagePlan && r.plannedIn < p.Attempts[events.StagePlan]
 	case events.RunBudgetSet:
 		return e.Cents >= 0 && e.ComputeMS >= 0 && e.Rounds >= 0 && e.Rounds <= maxInt32
+	case events.RunEstimated:
+		return e.When != "" && !slices.Contains(p.Estimated, e.When) && e.Merged >= 0 && e.Merged <= len(e.Basis) && len(e.Basis) <= maxBasis
 	case events.RunBranchCreated:
 		return e.Branch != "" && p.Branch == ""
 	case events.RunCommitsPushed:
@@ -188,6 +190,9 @@ func (r *Run) mayWork(fact events.Event) bool {
 	}
 	return false
 }
+
+// maxBasis is how many runs an estimate may be based on.
+const maxBasis = 100
 
 func sameBase(a, b events.RunBaseRead) bool {
 	return a.Branch == b.Branch && a.Commit == b.Commit && a.Policy == b.Policy && slices.Equal(a.RequiredJobs, b.RequiredJobs)

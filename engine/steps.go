@@ -15,6 +15,7 @@ import (
 
 	"svc/engine/client"
 	"svc/engine/codehost"
+	"svc/engine/estimate"
 	"svc/engine/git"
 	"svc/lru"
 )
@@ -32,6 +33,8 @@ var kinds = map[client.Kind]func(context.Context, *step) (any, error){
 	client.StepMerge:   typed(merge),
 	client.StepTidy:    typed(tidy),
 	client.StepWatch:   typed(watch),
+
+	client.StepEstimate: typed(estimated),
 }
 
 // typed decodes the input of a step. Fields that it does not know are of a newer client.
@@ -43,6 +46,11 @@ func typed[In, Out any](do func(context.Context, *step, In) (Out, error)) func(c
 		}
 		return do(ctx, s, in)
 	}
+}
+
+// estimated estimates a run. It needs no repository.
+func estimated(_ context.Context, _ *step, in client.EstimateInput) (client.EstimateResult, error) {
+	return estimate.Of(in), nil
 }
 
 // codeInput says that a step's input has other types than its kind wants.

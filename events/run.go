@@ -21,6 +21,7 @@ var runs = Noun{
 		decodersOf[RunFactsRecorded](),
 		decodersOf[RunPlanRecorded](),
 		decodersOf[RunBudgetSet](),
+		decodersOf[RunEstimated](),
 		decodersOf[RunBranchCreated](),
 		decodersOf[RunCommitsPushed](earlierForm[runCommitsPushed1]),
 		decodersOf[RunGuardrailsChecked](),
@@ -206,6 +207,8 @@ type RunPlanRecorded struct {
 	Steps   []string `json:"steps"`
 	Files   []string `json:"files,omitempty"` // that it expects to change
 	Risk    string   `json:"risk,omitempty"`
+
+	Implementer string `json:"implementer,omitempty"` // names what changes the code, so that runs of the same one can be found
 }
 
 func (RunPlanRecorded) Kind() string { return "run.plan_recorded" }
@@ -219,6 +222,36 @@ type RunBudgetSet struct {
 }
 
 func (RunBudgetSet) Kind() string { return "run.budget_set" }
+
+// RunEstimated says what the run may cost and how long it may work, from runs that ended before it. It decides
+// nothing. A number is absent if there were too few of them.
+type RunEstimated struct {
+	runEvent
+	When   EstimateMoment  `json:"when"`
+	Size   string          `json:"size,omitempty"` // small, medium, large
+	Cents  *EstimateSpread `json:"cents,omitempty"`
+	WorkMS *EstimateSpread `json:"workMs,omitempty"` // without waiting for people
+	Merged int             `json:"merged"`           // how many of Basis were merged
+	Basis  []ID            `json:"basis"`            // the runs that it is based on, the most similar first
+}
+
+func (RunEstimated) Kind() string { return "run.estimated" }
+
+// An EstimateMoment says how much was known of a run.
+type EstimateMoment string
+
+// The moments.
+const (
+	EstimatedQueued  EstimateMoment = "queued"  // the repository
+	EstimatedPlanned EstimateMoment = "planned" // the files to change
+	EstimatedPushed  EstimateMoment = "pushed"  // the lines that changed
+)
+
+// An EstimateSpread says what half and four fifths of the runs stayed below.
+type EstimateSpread struct {
+	P50 int64 `json:"p50"`
+	P80 int64 `json:"p80"`
+}
 
 // How a person can help a run.
 const (

@@ -56,6 +56,18 @@ type ChangeTotal struct {
 
 func (RunCommitsPushed) Kind() string { return "run.commits_pushed" }
 
+// Changed counts the whole difference.
+func (e RunCommitsPushed) Changed() (all ChangeTotal) {
+	if e.Total != nil {
+		return *e.Total
+	}
+	all.Files = len(e.Files)
+	for _, f := range e.Files {
+		all.Added, all.Removed = all.Added+f.Added, all.Removed+f.Removed
+	}
+	return all
+}
+
 // runCommitsPushed1 is the first stored form of RunCommitsPushed.
 type runCommitsPushed1 struct {
 	Head     string       `json:"head"`

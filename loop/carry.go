@@ -87,6 +87,7 @@ func (r *runner) carryOut(ctx context.Context, m Move) error {
 
 // record records facts, unless the run has moved since it was looked at.
 func (r *runner) record(ctx context.Context, facts ...events.Event) error {
+	facts = r.withEstimate(ctx, facts)
 	_, err := r.Commands.RecordRun(ctx, commands.RecordRun{Meta: r.meta(), Run: r.run, After: r.p.Version, Facts: facts})
 	return err
 }

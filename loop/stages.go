@@ -69,12 +69,12 @@ func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	}
 	s := in.Repo.Settings
 	planned := events.RunPlanRecorded{
-		Summary: "Let the implementer change the code.", Steps: []string{"Run the implementer as a job of the farm"},
+		Implementer: implementerName(s.Implementer), Summary: "Let the implementer change the code.",
+		Steps: []string{"Run the implementer as a job of the farm"},
 	}
 	if s.Implementer.Kind == events.ImplementerPatch {
-		planned = events.RunPlanRecorded{
-			Summary: "Apply the patch of the issue.", Steps: []string{"Apply the patch"}, Files: patchedFiles(patchOf(p.IssueRead.Body)),
-		}
+		planned.Summary, planned.Steps = "Apply the patch of the issue.", []string{"Apply the patch"}
+		planned.Files = patchedFiles(patchOf(p.IssueRead.Body))
 	}
 	if n := len(p.Base.RequiredJobs); n > 0 {
 		planned.Steps = append(planned.Steps, "Pass "+strings.Join(p.Base.RequiredJobs, ", ")+" at the farm")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/engine/client"
 	"svc/events"
 	"svc/fault"
 )
@@ -141,6 +142,29 @@ func (t table) earlier(ctx context.Context, workspace, repo events.ID, issue int
 		select exists (select from runs where workspace_id = $1 and repo_id = $2 and issue_number = $3 and run_id < $4 and not tidied)`,
 		workspace, repo, issue, run).Scan(&found)
 	return found, fault.Wrap(err, "look for earlier runs of issue %d", issue)
+}
+
+// maxSamples is how many runs an estimate chooses from.
+const maxSamples = 200
+
+// samples returns those of the runs of a workspace that ended last which implemented something.
+func (t table) samples(ctx context.Context, workspace events.ID) ([]client.Sample, error) {
+	rows, _ := t.db.Query(ctx, `
+		select r.run_id::text, r.repo_id::text, coalesce(r.detail->'plan'->>'implementer', ''), o.status = 'merged',
+			case when r.detail->'costUnknown' is null then r.cost_cents end,
+			floor(date_part('epoch', o.ended_at - o.queued_at) * 1000)::bigint - o.person_ms, r.detail->'files', r.detail->'total'
+		from (
+			select run_id, status, implemented, ended_at, queued_at, person_ms from outcomes
+			where workspace_id = $1 and ended_at is not null order by ended_at desc limit $2
+		) o join runs r on r.workspace_id = $1 and r.run_id = o.run_id where o.implemented order by o.ended_at desc`, workspace, maxSamples)
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s client.Sample, err error) {
+		var push events.RunCommitsPushed
+		err = row.Scan(&s.Run, &s.Repo, &s.Implementer, &s.Merged, &s.Cents, &s.WorkMS, &push.Files, &push.Total)
+		all := push.Changed()
+		s.Files, s.Lines = all.Files, all.Added+all.Removed
+		return s, err
+	})
+	return list, fault.Wrap(err, "read ended runs of %s", workspace)
 }
 
 // renew extends a claim. It returns false if the claim is lost.

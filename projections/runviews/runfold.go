@@ -74,9 +74,11 @@ func (run *Run) apply(r events.Record) {
 	case events.RunBaseRead:
 		d.Target = e.Branch
 	case events.RunPlanRecorded:
-		if d.Plan = nil; len(e.Files) > 0 || e.Risk != "" {
-			d.Plan = &RunPlan{e.Files, e.Risk}
+		if d.Plan = nil; len(e.Files) > 0 || e.Risk != "" || e.Implementer != "" {
+			d.Plan = &RunPlan{e.Files, e.Risk, e.Implementer}
 		}
+	case events.RunEstimated:
+		d.Estimates = append(d.Estimates[:len(d.Estimates):len(d.Estimates)], RunEstimate{e.When, e.Size, e.Cents, e.WorkMS, e.Merged, e.Basis})
 	case events.RunPullRequestOpened:
 		run.PRNumber = &e.Number
 	case events.DecisionRaised:

@@ -67,6 +67,7 @@ type RunDetail struct {
 	Target      string              `json:"target,omitempty"`  // the branch to merge into
 	Total       *events.ChangeTotal `json:"total,omitempty"`   // if Files is only a part
 	Plan        *RunPlan            `json:"plan,omitempty"`
+	Estimates   []RunEstimate       `json:"estimates,omitempty"`   // in the order in which they were made
 	CostUnknown bool                `json:"costUnknown,omitempty"` // a part of the cost
 	Lane        bool                `json:"lane,omitempty"`        // it is its turn to merge
 	Candidate   *RunCandidate       `json:"candidate,omitempty"`
@@ -81,6 +82,18 @@ type RunDetail struct {
 type RunPlan struct {
 	Files []string `json:"files,omitempty"`
 	Risk  string   `json:"risk,omitempty"`
+
+	Implementer string `json:"implementer,omitempty"`
+}
+
+// A RunEstimate is what a run was expected to cost, and how long to work, when something became known of it.
+type RunEstimate struct {
+	When   events.EstimateMoment  `json:"when"`
+	Size   string                 `json:"size,omitempty"`
+	Cents  *events.EstimateSpread `json:"cents,omitempty"`
+	WorkMS *events.EstimateSpread `json:"workMs,omitempty"`
+	Merged int                    `json:"merged"`
+	Basis  []events.ID            `json:"basis"`
 }
 
 // A RunCandidate is what merging the run gives.

@@ -181,7 +181,7 @@ func TestEveryPackageHasARuleOfWhatItImports(t *testing.T) {
 func TestPagesAreShort(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{
-		"ARCHITECTURE.md": 14500, "CHANGELOG.md": 4000, "CONTRIBUTING.md": 8000, "OPERATIONS.md": 15000, "README.md": 7000, "SECURITY.md": 7000,
+		"ARCHITECTURE.md": 15000, "CHANGELOG.md": 4000, "CONTRIBUTING.md": 8000, "OPERATIONS.md": 15000, "README.md": 7000, "SECURITY.md": 7000,
 	} {
 		require.LessOrEqual(t, utf8.RuneCountInString(read(t, name)), most, name)
 	}

@@ -88,14 +88,15 @@ type asked struct {
 	args []any
 }
 
-// byTheClock returns the statements of the loop for which a test would have to wait: those of renewals, sweeps and looks at
-// code hosts.
+// byTheClock returns the statements of the loop for which a test would have to wait, or need an engine: those of renewals,
+// sweeps, looks at code hosts and estimates.
 func (m *mover) byTheClock(t *testing.T) (list []asked) {
 	t.Helper()
 	args := map[string][]any{
 		"set claimed_until = now() + $4": {m.p.acme, newID(), newID(), 15 * time.Second},
 		"from runs r where not tidied":   nil,
 		"where active and branch":        nil,
+		"from outcomes where":            {m.p.acme, 200},
 	}
 	for part, given := range args {
 		n := len(list)

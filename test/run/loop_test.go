@@ -218,6 +218,7 @@ func issuesBecomeMergedPullRequests(t *testing.T, w *workshop) {
 			r.requireMerged(c.kind, c.rounds)
 			require.Equal(t, "one\ndeux\nthree", p.show("main", "words.txt"))
 			require.Equal(t, []string{"main"}, p.branches())
+			r.requireEstimates(c.rounds == 1)
 			if c.rounds == 2 {
 				require.Contains(t, r.jobLog("implement", 2), "the log says: the word is missing")
 			}
@@ -274,7 +275,7 @@ func (r *loopRun) requireMerged(kind string, rounds int) {
 	r.requireInsights(r.requireCosts(rounds))
 }
 
-// storyOf returns the kinds of the events of a run that merges, without those of waiting.
+// storyOf returns what kindsOf returns of a run that merges.
 func storyOf(kind string, rounds int) []string {
 	list := []string{"run.queued", "run.started", "run.stage_entered", "run.issue_read", "run.base_read",
 		"run.facts_recorded", "run.stage_succeeded", "run.stage_entered",
@@ -304,10 +305,11 @@ func storyOf(kind string, rounds int) []string {
 		"run.merge_candidate", "run.merge_attempted", "run.stage_succeeded", "run.merged", "run.tidied")
 }
 
-// kindsOf returns the kinds of events, without those that tell what a run waits for.
+// kindsOf returns the kinds of events, without those that tell what a run waits for, and what it may cost, for which the
+// engine has to be there.
 func kindsOf(list []entry) (kinds []string) {
 	for _, e := range list {
-		if e.Kind != "run.waiting" {
+		if e.Kind != "run.waiting" && e.Kind != "run.estimated" {
 			kinds = append(kinds, e.Kind)
 		}
 	}

@@ -157,7 +157,7 @@ func (r *loopRun) audit() []string {
 		cursor = "&cursor=" + page.NextCursor
 	}
 	slices.Reverse(list)
-	return without(list, "run.waiting")
+	return without(without(list, "run.waiting"), "run.estimated")
 }
 
 // requireInsights requires that the insights of the repository count the run, its only one, as merged without more help than the
@@ -301,4 +301,32 @@ func (r *loopRun) awaitWait(code string) (detail string) {
 		return true
 	}, waitLimit, 100*time.Millisecond, "it does not wait for %s: %v", code, r)
 	return detail
+}
+
+// requireEstimates requires that the run was estimated each time that more was known of it, and that numbers have their runs.
+func (r *loopRun) requireEstimates(planned bool) {
+	r.t.Helper()
+	list := decode[struct {
+		Estimates []struct {
+			When              string
+			Size              string
+			CostCents, WorkMS *struct{ P50, P80 int64 }
+			Merged            int
+			Runs              []string
+		}
+	}](r.t, r.owner.expect(r.t, http.StatusOK, "GET", r.api("/runs/"+r.id), nil)).Estimates
+	var moments []string
+	for _, e := range list {
+		moments = append(moments, e.When)
+		require.NotContains(r.t, e.Runs, r.id)
+		require.LessOrEqual(r.t, e.Merged, len(e.Runs))
+		require.Equal(r.t, e.Merged >= 5, e.WorkMS != nil, "%+v", e)
+		require.True(r.t, e.CostCents == nil || len(e.Runs) >= 5 && e.CostCents.P50 <= e.CostCents.P80, "%+v", e)
+	}
+	want := []string{"queued", "planned", "pushed"}
+	if !planned {
+		want = slices.Delete(want, 1, 2)
+	}
+	require.Equal(r.t, want, moments)
+	require.Equal(r.t, "small", list[len(list)-1].Size)
 }

@@ -78,6 +78,7 @@ var sentences = map[string][2]string{
 	"run.cancelled":                    {"Cancelled a run", "cancel a run"},
 	"run.commits_pushed":               {"Pushed commits of a run", ""},
 	"run.cost_recorded":                {"Added to the cost of a run", ""},
+	"run.estimated":                    {"Estimated a run", ""},
 	"run.facts_recorded":               {"Recorded what is known about an issue", ""},
 	"run.failed":                       {"Marked a run as failed", ""},
 	"run.guardrails_checked":           {"Checked the changes of a run against the rules", ""},

@@ -1736,6 +1736,27 @@ func (e RunWaitsFor) Valid() bool {
 	}
 }
 
+// Defines values for RunEstimateWhen.
+const (
+	RunEstimateWhenPlanned RunEstimateWhen = "planned"
+	RunEstimateWhenPushed  RunEstimateWhen = "pushed"
+	RunEstimateWhenQueued  RunEstimateWhen = "queued"
+)
+
+// Valid indicates whether the value is a known member of the RunEstimateWhen enum.
+func (e RunEstimateWhen) Valid() bool {
+	switch e {
+	case RunEstimateWhenPlanned:
+		return true
+	case RunEstimateWhenPushed:
+		return true
+	case RunEstimateWhenQueued:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunJobPurpose.
 const (
 	RunJobPurposeImplement RunJobPurpose = "implement"
@@ -4941,9 +4962,12 @@ type RunDetail struct {
 	Changes Changes `json:"changes"`
 
 	// End Why the run ended without a merge; null until then.
-	End        *RunEnd    `json:"end"`
-	Guardrails Guardrails `json:"guardrails"`
-	Head       BranchHead `json:"head"`
+	End *RunEnd `json:"end"`
+
+	// Estimates What the run was expected to cost, once for each time that more was known of it. The last one is the best.
+	Estimates  []RunEstimate `json:"estimates"`
+	Guardrails Guardrails    `json:"guardrails"`
+	Head       BranchHead    `json:"head"`
 
 	// Links Absent if no code host is configured.
 	Links *Links `json:"links,omitempty"`
@@ -4971,6 +4995,32 @@ type RunEnd struct {
 	// Examples: The job test failed with exit code 1.
 	Reason string `json:"reason"`
 }
+
+// RunEstimate defines model for RunEstimate.
+type RunEstimate struct {
+	// CostCents Null with fewer than five runs whose cost is known.
+	CostCents *Spread `json:"costCents"`
+
+	// Merged How many of the runs were merged.
+	Merged int64 `json:"merged"`
+
+	// Runs Ids of the runs that the numbers are based on, the most similar first.
+	Runs []string `json:"runs"`
+
+	// Size small, medium or large; empty if nothing was known of the change.
+	//
+	// Examples: small
+	Size string `json:"size"`
+
+	// When What was known: the repository, the files to change, or the lines that changed.
+	When RunEstimateWhen `json:"when"`
+
+	// WorkMs Time without waiting for people; null with fewer than five merged runs.
+	WorkMs *Spread `json:"workMs"`
+}
+
+// RunEstimateWhen What was known: the repository, the files to change, or the lines that changed.
+type RunEstimateWhen string
 
 // RunEventsBody defines model for RunEventsBody.
 type RunEventsBody struct {
@@ -5351,6 +5401,12 @@ type Slots struct {
 
 	// Total Number of jobs that the online runners can run at once.
 	Total int64 `json:"total"`
+}
+
+// Spread defines model for Spread.
+type Spread struct {
+	P50 int64 `json:"p50"`
+	P80 int64 `json:"p80"`
 }
 
 // Stage defines model for Stage.

@@ -65,7 +65,7 @@ func history(list []client.EventRecord) (out []step) {
 func (d eventData) describe(kind string) (s step, ok bool) {
 	switch kind {
 	case "run.stage_succeeded", "run.cost_recorded", "run.job_settled", "run.merge_attempted", "run.human_intervened", "run.budget_set",
-		"run.started", "run.base_read", "run.waiting", "decision.raised":
+		"run.estimated", "run.started", "run.base_read", "run.waiting", "decision.raised":
 		return step{}, false
 	case "run.queued":
 		return step{icon: "inbox", text: "Queued"}, true

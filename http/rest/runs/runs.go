@@ -211,6 +211,9 @@ type runDetail struct {
 	Guardrails guardrails `json:"guardrails"`
 	Merge      *runMerge  `json:"merge" doc:"How the run merges or was merged; null before its turn to merge."`
 	Plan       runPlan    `json:"plan"`
+
+	Estimates []runEstimate `json:"estimates" nullable:"false" doc:"What the run was expected to cost, once for each time that more was known of it. The last one is the best."`
+
 	Tidied     *runTidied `json:"tidied" doc:"What became of the pull request and the branch after the end; null until then."`
 	End        *runEnd    `json:"end" doc:"Why the run ended without a merge; null until then."`
 }
@@ -310,7 +313,7 @@ func newRunDetail(r runviews.Run) runDetail {
 		Changes:    changes{Files: len(d.Files), Items: append([]events.FileChange{}, d.Files...)},
 		Resources:  resources{CostCents: r.CostCents, Unknown: d.CostUnknown, Budget: newBudget(r), Jobs: []runJob{}},
 		Guardrails: guardrails{Status: d.Guardrails, Checks: []check{}},
-		Merge:      newRunMerge(r), Plan: newRunPlan(d), Tidied: newRunTidied(d), End: newRunEnd(d),
+		Merge:      newRunMerge(r), Plan: newRunPlan(d), Estimates: newRunEstimates(d.Estimates), Tidied: newRunTidied(d), End: newRunEnd(d),
 	}
 	for i, st := range d.Stages {
 		out.Timeline.Stages = append(out.Timeline.Stages, stage{
@@ -405,6 +408,8 @@ func ExampleRun() runviews.Run {
 	}
 	d.Jobs = []runviews.RunJob{{ID: schema.ExampleNo(10), Name: "build and test", Status: "succeeded", ComputeMS: 84_000,
 		Purpose: events.JobRequired, Attempt: 1, ExitCode: new(0)}}
+	d.Estimates = []runviews.RunEstimate{{When: events.EstimatedPushed, Size: "small", Cents: &events.EstimateSpread{P50: 90, P80: 140},
+		WorkMS: &events.EstimateSpread{P50: 600_000, P80: 1_500_000}, Merged: 1, Basis: []events.ID{schema.ExampleNo(9)}}}
 	d.Guardrails, d.Checks = "clean", []events.Guardrail{{Check: "protected_paths", Status: "pass", Note: "none touched"}}
 	return r
 }

@@ -1,0 +1,41 @@
+package runs
+
+import (
+	"svc/events"
+	"svc/projections/runviews"
+)
+
+// A runEstimate is what runs like this one had cost by then.
+type runEstimate struct {
+	When      events.EstimateMoment `json:"when" enum:"queued,planned,pushed" doc:"What was known: the repository, the files to change, or the lines that changed."`
+	Size      string                `json:"size" doc:"small, medium or large; empty if nothing was known of the change." example:"small"`
+	CostCents *spread               `json:"costCents" doc:"Null with fewer than five runs whose cost is known."`
+	WorkMS    *spread               `json:"workMs" doc:"Time without waiting for people; null with fewer than five merged runs."`
+	Merged    int                   `json:"merged" doc:"How many of the runs were merged."`
+	Runs      []string              `json:"runs" nullable:"false" doc:"Ids of the runs that the numbers are based on, the most similar first."`
+}
+
+// A spread says what half and four fifths of the runs stayed below.
+type spread struct {
+	_   struct{} `nullable:"true"`
+	P50 int64    `json:"p50"`
+	P80 int64    `json:"p80"`
+}
+
+func newRunEstimates(list []runviews.RunEstimate) []runEstimate {
+	out := make([]runEstimate, len(list))
+	for i, e := range list {
+		out[i] = runEstimate{e.When, e.Size, newSpread(e.Cents), newSpread(e.WorkMS), e.Merged, []string{}}
+		for _, id := range e.Basis {
+			out[i].Runs = append(out[i].Runs, id.String())
+		}
+	}
+	return out
+}
+
+func newSpread(s *events.EstimateSpread) *spread {
+	if s == nil {
+		return nil
+	}
+	return &spread{P50: s.P50, P80: s.P80}
+}
