@@ -282,7 +282,7 @@ func TestLostAndDamagedMirrors(t *testing.T) {
 // A credential is where it has to be and nowhere else.
 func TestPlantedTokenIsNowhere(t *testing.T) {
 	t.Parallel()
-	b, g, made := newGitHubBench(t)
+	b, g, made := newForgeBench(t, "github")
 	number := g.Add(githost.Entry{Title: "Echo " + githost.Token, Body: "body " + githost.Token})
 	read := b.issue(t, client.IssueInput{Number: number, Branch: "main"})
 	require.Equal(t, "Echo [credential]", read.Issue.Title, "a host that plays the token back")

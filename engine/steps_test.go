@@ -246,51 +246,6 @@ func TestSecretsAreNotPushed(t *testing.T) {
 	require.Zero(t, b.host.Pushes())
 }
 
-// The way of a whole run at a host that is git alone.
-func TestRunAtPlainGit(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	base := b.repo.Commit(t, "main", "first", githost.Files{"a": "1\n"})
-	probed := b.probe(t, client.ProbeInput{ReadCredential: client.Credential{Token: githost.ReadToken}})
-	require.True(t, probed.OK, "%+v", probed.Checks)
-	require.Equal(t, "main", probed.DefaultBranch)
-	require.Equal(t, "refs/heads/main", b.repo.Git(t, "for-each-ref", "--format=%(refname)"))
-
-	began := b.issue(t, client.IssueInput{Branch: "main", Policy: client.Policy{MaxFiles: 9}})
-	require.Equal(t, base, began.Base)
-	require.Nil(t, began.Issue)
-	require.Len(t, began.SHA, 64)
-	made := b.committed(t, base, githost.Files{"a": "2\n"})
-	checked := b.inspect(t, client.InspectInput{Base: base, Head: made.Head, Branch: "run/1", Policy: began.Policy})
-	require.Equal(t, "clean", checked.Status)
-	require.Equal(t, made, checked.CommitResult)
-	proposed := b.propose(t, client.ProposeInput{Branch: "run/1", Head: made.Head, Base: "main"})
-	require.Zero(t, proposed.Number)
-
-	looked := b.look(t, client.LookInput{Branch: "run/1", Base: "main"})
-	require.Equal(t, client.LookResult{Head: made.Head, Base: base}, looked)
-
-	readyIn := readyInput(made.Head)
-	candidate := b.ready(t, readyIn)
-	require.Equal(t, made.Tree, candidate.Tree)
-	require.Equal(t, base, candidate.Base)
-	require.Equal(t, candidate, b.ready(t, readyIn))
-
-	mergeIn := mergeInput(made.Head, candidate)
-	for range 2 { // the second time it is there already
-		merged := b.merge(t, mergeIn)
-		require.Equal(t, client.MergeResult{Commit: candidate.Commit, Tree: candidate.Tree, FirstParent: base}, merged)
-	}
-	require.Equal(t, candidate.Commit, b.repo.Head(t, "main"))
-	looked = b.look(t, client.LookInput{Branch: "run/1", Base: "main"})
-	require.True(t, looked.Contained)
-
-	tidyIn := client.TidyInput{Branch: "run/1", Head: made.Head, Lane: "svc-lane/1"}
-	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "deleted"}, b.tidy(t, tidyIn))
-	require.Equal(t, client.TidyResult{PullRequest: "none", Branch: "none"}, b.tidy(t, tidyIn))
-	require.Equal(t, "refs/heads/main", b.repo.Git(t, "for-each-ref", "--format=%(refname)"))
-}
-
 func readyInput(head string) client.ReadyInput {
 	return client.ReadyInput{
 		Branch: "run/1", Head: head, Base: "main", Lane: "svc-lane/1", Method: "merge", Message: "Merge it", Author: author, At: at,

@@ -23,8 +23,12 @@ type HostKind string
 // The kinds.
 const (
 	HostGitHub HostKind = "github" // GitHub, GitHub Enterprise, and what speaks their interface
+	HostGitea  HostKind = "gitea"  // Gitea and Forgejo
 	HostGit    HostKind = "git"    // git alone: no issues and no pull requests
 )
+
+// HostKinds are all kinds.
+var HostKinds = []string{string(HostGitHub), string(HostGitea), string(HostGit)}
 
 // A RepoHost is where a repository is.
 type RepoHost struct {

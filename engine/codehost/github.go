@@ -1,13 +1,10 @@
 package codehost
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/google/go-github/v75/github"
 
@@ -20,114 +17,122 @@ const publicAPI = "https://api.github.com"
 
 // gitHub is a repository at GitHub, or at a host with the same interface.
 type gitHub struct {
-	r           client.Repository
 	owner, name string
 	api         *github.Client
 }
 
-func newGitHub(r client.Repository, network Network) (*gitHub, error) {
-	name := namePattern.FindStringSubmatch(r.Name)
-	if name == nil {
-		return nil, &client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository,
-			Message: "The repository's name is not of the form owner/name."}
-	}
-	base, err := url.Parse(strings.TrimSuffix(cmp.Or(r.API, publicAPI), "/") + "/")
-	if err != nil || base.Host == "" || base.User != nil || base.Scheme != "https" && (base.Scheme != "http" || !network.AllowLocal) {
-		return nil, &client.Failure{Class: client.Surroundings, Code: client.CodeNoRepository,
-			Message: "The address of the code host's interface has to begin with https://."}
-	}
-	api := github.NewClient(network.client(func(q *http.Request) {
-		if r.Credential.Token != "" {
-			q.Header.Set("Authorization", "Bearer "+r.Credential.Token.Reveal())
-		}
-	}))
-	api.BaseURL, api.DisableRateLimitCheck = base, true
-	return &gitHub{r, name[1], name[2], api}, nil
+func newGitHub(owner, name string, api *url.URL, c *http.Client) (forge, error) {
+	g := github.NewClient(c)
+	g.BaseURL, g.DisableRateLimitCheck = api.JoinPath("/"), true
+	return &gitHub{owner, name, g}, nil
 }
 
-func (g *gitHub) Repository(ctx context.Context) (Repository, error) {
+func (g *gitHub) repository(ctx context.Context) (Repository, traits, error) {
 	r, res, err := g.api.Repositories.Get(ctx, g.owner, g.name)
 	if err != nil {
-		return Repository{}, failure(ctx, err)
+		return Repository{}, traits{}, err
 	}
-	found := Repository{
-		ID: strconv.FormatInt(r.GetID(), 10), Name: r.GetFullName(), Web: r.GetHTMLURL(), Clone: cmp.Or(r.GetCloneURL(), g.r.Clone),
-		API: strings.TrimSuffix(g.api.BaseURL.String(), "/"), DefaultBranch: r.GetDefaultBranch(), Private: r.GetPrivate(),
-		RequestsLeft: res.Rate.Remaining,
-	}
-	if g.r.HostID != "" && found.ID != g.r.HostID {
-		return found, &client.Failure{Class: client.Surroundings, Code: client.CodeIdentity,
-			Message: fmt.Sprintf("Another repository has the name %s now. Connect it again if it is the right one.", g.r.Name)}
-	}
-	return found, nil
+	denied := func(may *bool) bool { return may != nil && !*may } // what is absent is not told to this account
+	return Repository{
+			ID: strconv.FormatInt(r.GetID(), 10), Name: r.GetFullName(), Web: r.GetHTMLURL(), Clone: r.GetCloneURL(),
+			DefaultBranch: r.GetDefaultBranch(), Private: r.GetPrivate(), RequestsLeft: res.Rate.Remaining,
+		}, traits{
+			archived: r.GetArchived(), reads: r.Permissions != nil && !r.GetPermissions()["push"], noIssues: denied(r.HasIssues),
+			noMerge: denied(r.AllowMergeCommit), noSquash: denied(r.AllowSquashMerge),
+		}, nil
 }
 
-func (g *gitHub) Review(ctx context.Context, branch, web, landing, method string) ([]client.Check, error) {
-	r, _, err := g.api.Repositories.Get(ctx, g.owner, g.name)
-	if err != nil {
-		return nil, failure(ctx, err)
-	}
-	settings := web + "/settings"
-	var list []client.Check
-	add := func(id string, lacking bool, ok, text, remedy string) {
-		if !lacking {
-			list = append(list, client.Check{ID: id, Status: events.CheckOK, Text: ok})
-			return
-		}
-		list = append(list, client.Check{ID: id, Status: events.CheckLacking, Text: text, Remedy: remedy, URL: settings})
-	}
-	add("archived", r.GetArchived(), "The repository is in use.", "The repository is archived.", "Unarchive it at the code host.")
-	add("permission", r.Permissions != nil && !r.GetPermissions()["push"], "The credential may push.",
-		"The credential may only read.", "Give the account of the credential the right to write.")
-	if r.HasIssues != nil && !r.GetHasIssues() {
-		list = append(list, client.Check{ID: "issues", Status: events.CheckNoted, URL: settings,
-			Text: "The repository has no issues at the code host."})
-	}
-	if landing != string(events.LandExactly) {
-		merge := r.AllowMergeCommit != nil && !r.GetAllowMergeCommit() && method != string(events.MergeSquash)
-		squash := r.AllowSquashMerge != nil && !r.GetAllowSquashMerge() && method == string(events.MergeSquash)
-		add("method", merge || squash, "The repository allows the merge method.", "The repository does not allow the merge method.",
-			"Allow it in the repository's settings at the code host, or choose another one here.")
-	}
-	return append(list, g.rules(ctx, branch, web, landing, method)...), nil
-}
-
-// rules returns what the rules of a branch, if they can be read, mean for runs.
 func (g *gitHub) rules(ctx context.Context, branch, web, landing, method string) []client.Check {
 	rules, _, err := g.api.Repositories.GetRulesForBranch(ctx, g.owner, g.name, url.PathEscape(branch), nil)
 	if err != nil {
 		return nil // hosts without rules answer 404
 	}
 	address := web + "/rules"
-	lacking := func(id, text, remedy string) client.Check {
-		return client.Check{ID: id, Status: events.CheckLacking, Text: text, Remedy: remedy, URL: address}
-	}
 	var list []client.Check
 	if len(rules.RequiredSignatures) > 0 {
-		list = append(list, lacking("signatures", "The target branch requires signed commits, and commits of runs have no signature.",
-			"Exempt the account of the credential from the rule."))
+		list = append(list, lack("signatures", "The target branch requires signed commits, and commits of runs have no signature.",
+			"Exempt the account of the credential from the rule.", address))
 	}
 	if len(rules.MergeQueue) > 0 {
-		list = append(list, lacking("merge_queue", "The target branch requires the code host's merge queue, which runs do not use.",
-			"Exempt the account of the credential from the rule."))
+		list = append(list, lack("merge_queue", "The target branch requires the code host's merge queue, which runs do not use.",
+			"Exempt the account of the credential from the rule.", address))
 	}
 	if len(rules.RequiredLinearHistory) > 0 && method != string(events.MergeSquash) {
-		list = append(list, lacking("linear_history", "The target branch allows no merge commits.", "Choose the merge method squash here."))
+		list = append(list, lack("linear_history", "The target branch allows no merge commits.", "Choose the merge method squash here.", address))
 	}
 	if len(rules.PullRequest) > 0 && landing == string(events.LandExactly) {
-		list = append(list, lacking("pull_requests", "The target branch changes only by pull requests.",
-			"Let the code host merge, or exempt the account of the credential from the rule."))
+		list = append(list, lack("pull_requests", "The target branch changes only by pull requests.",
+			"Let the code host merge, or exempt the account of the credential from the rule.", address))
 	}
 	for _, rule := range rules.PullRequest {
 		if rule.Parameters.RequiredApprovingReviewCount > 0 {
-			list = append(list, client.Check{ID: "reviews", Status: events.CheckNoted, URL: address,
-				Text: "The code host asks for reviews of its own before it merges into the target branch."})
+			list = append(list, note("reviews", "The code host asks for reviews of its own before it merges into the target branch.", address))
 			break
 		}
 	}
 	if len(rules.RequiredStatusChecks) > 0 {
-		list = append(list, client.Check{ID: "status_checks", Status: events.CheckNoted, URL: address,
-			Text: "The code host asks for checks of its own before it merges into the target branch."})
+		list = append(list, note("status_checks", "The code host asks for checks of its own before it merges into the target branch.", address))
 	}
 	return list
+}
+
+func (g *gitHub) issues(ctx context.Context, label string, page int) (list []issue, next int, err error) {
+	opts := &github.IssueListByRepoOptions{State: "open", Sort: "created", Direction: "desc"}
+	opts.ListOptions = github.ListOptions{PerPage: hostPage, Page: page}
+	if label != "" {
+		opts.Labels = []string{label}
+	}
+	found, res, err := g.api.Issues.ListByRepo(ctx, g.owner, g.name, opts)
+	if statusOf(err) == http.StatusGone { // the repository has no issues
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, i := range found {
+		list = append(list, gitHubIssue(i))
+	}
+	return list, res.NextPage, nil
+}
+
+func (g *gitHub) issue(ctx context.Context, number int) (issue, error) {
+	i, _, err := g.api.Issues.Get(ctx, g.owner, g.name, number)
+	if err != nil {
+		return issue{}, err
+	}
+	return gitHubIssue(i), nil
+}
+
+func gitHubIssue(i *github.Issue) issue {
+	labels := []string{}
+	for _, l := range i.Labels {
+		labels = append(labels, l.GetName())
+	}
+	return issue{client.Issue{
+		Number: i.GetNumber(), Title: i.GetTitle(), Body: i.GetBody(), Open: i.GetState() == "open", URL: i.GetHTMLURL(),
+		Author: i.GetUser().GetLogin(), Labels: labels, CreatedAt: i.GetCreatedAt().Time, UpdatedAt: i.GetUpdatedAt().Time,
+	}, i.IsPullRequest()}
+}
+
+func (g *gitHub) comments(ctx context.Context, issue, page int) (list []comment, next int, err error) {
+	found, res, err := g.api.Issues.ListComments(ctx, g.owner, g.name, issue, &github.IssueListCommentsOptions{
+		ListOptions: github.ListOptions{PerPage: hostPage, Page: page},
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, c := range found {
+		list = append(list, comment{c.GetID(), c.GetBody()})
+	}
+	return list, res.NextPage, nil
+}
+
+func (g *gitHub) comment(ctx context.Context, issue int, body string) error {
+	_, _, err := g.api.Issues.CreateComment(ctx, g.owner, g.name, issue, &github.IssueComment{Body: &body})
+	return err
+}
+
+func (g *gitHub) editComment(ctx context.Context, id int64, body string) error {
+	_, _, err := g.api.Issues.EditComment(ctx, g.owner, g.name, id, &github.IssueComment{Body: &body})
+	return err
 }

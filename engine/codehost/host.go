@@ -7,8 +7,6 @@ package codehost
 
 import (
 	"context"
-	"net/http"
-	"regexp"
 
 	"svc/engine/client"
 	"svc/events"
@@ -70,7 +68,9 @@ func New(r client.Repository, network Network) (Host, error) {
 	case string(events.HostGit):
 		return plain{r}, nil
 	case string(events.HostGitHub):
-		return newGitHub(r, network)
+		return newHosted(r, network, publicAPI, newGitHub)
+	case string(events.HostGitea):
+		return newHosted(r, network, "", newGitea)
 	}
 	return nil, &client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: "The kind of the code host is not known."}
 }
@@ -113,13 +113,3 @@ func (plain) Merge(context.Context, client.MergeInput) error {
 }
 
 func (plain) Close(context.Context, int, string) (string, error) { return "none", nil }
-
-var namePattern = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*)/([A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*)$`)
-
-// status returns the HTTP status of an answer, 0 for none.
-func status(r *http.Response) int {
-	if r == nil {
-		return 0
-	}
-	return r.StatusCode
-}

@@ -86,16 +86,15 @@ func (n Network) client(authorize func(*http.Request)) *http.Client {
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			first := via[0]
 			if len(via) > 1 || first.Method != http.MethodGet || r.URL.Host != first.URL.Host || r.URL.Scheme != first.URL.Scheme {
-				return http.ErrUseLastResponse
+				return &refusal{status: r.Response.StatusCode, header: r.Response.Header}
 			}
 			return nil
 		},
 	}
 }
 
-// limited authorizes requests, and bounds bodies and the time to the end of an answer. Go's Client.Timeout would
-// keep a goroutine until then for each answer whose body is read to its end and not closed, as go-github does
-// with errors.
+// limited authorizes requests, and bounds bodies and the time to the end of an answer. An answer that is neither success
+// nor redirection is an error: a [*refusal].
 type limited struct {
 	next      http.RoundTripper
 	authorize func(*http.Request)
@@ -111,6 +110,9 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	res.Body = &limitedBody{res.Body, maxBody, cancel}
+	if res.StatusCode >= 400 || res.StatusCode >= 300 && res.Header.Get("Location") == "" {
+		return nil, newRefusal(res)
+	}
 	return res, nil
 }
 

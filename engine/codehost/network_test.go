@@ -58,31 +58,33 @@ func TestClientReachesNoMetadata(t *testing.T) {
 
 func TestRedirectsAreFollowedOnceOnTheSameHost(t *testing.T) {
 	t.Parallel()
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the credential left the host") }))
-	defer other.Close()
-	mux := http.NewServeMux()
-	mux.Handle("/repos/old/name", http.RedirectHandler("/repos/new/name", 301))
-	mux.Handle("/repos/twice/name", http.RedirectHandler("/repos/old/name", 301))
-	mux.Handle("/repos/away/name", http.RedirectHandler(other.URL, 301))
-	mux.HandleFunc("/repos/new/name", func(w http.ResponseWriter, r *http.Request) {
-		require.Equal(t, "Bearer the-token", r.Header.Get("Authorization"))
-		_, _ = w.Write([]byte(`{"id":1,"full_name":"new/name"}`))
-	})
-	s := httptest.NewServer(mux)
-	defer s.Close()
-	n := NewNetwork(true)
-	defer n.Close()
-	ask := func(name string) (Repository, error) {
-		host, err := New(client.Repository{Kind: "github", Name: name, API: s.URL, Credential: client.Credential{Token: "the-token"}}, n)
+	for kind, api := range map[string]string{"github": "/api/v3", "gitea": "/api/v1"} {
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the credential left the host") }))
+		defer other.Close()
+		mux := http.NewServeMux()
+		mux.Handle(api+"/repos/old/name", http.RedirectHandler(api+"/repos/new/name", 301))
+		mux.Handle(api+"/repos/twice/name", http.RedirectHandler(api+"/repos/old/name", 301))
+		mux.Handle(api+"/repos/away/name", http.RedirectHandler(other.URL, 301))
+		mux.HandleFunc(api+"/repos/new/name", func(w http.ResponseWriter, r *http.Request) {
+			require.Equal(t, "Bearer the-token", r.Header.Get("Authorization"))
+			_, _ = w.Write([]byte(`{"id":1,"full_name":"new/name"}`))
+		})
+		s := httptest.NewServer(mux)
+		defer s.Close()
+		n := NewNetwork(true)
+		defer n.Close()
+		ask := func(name string) (Repository, error) {
+			host, err := New(client.Repository{Kind: kind, Name: name, API: s.URL + api, Credential: client.Credential{Token: "the-token"}}, n)
+			require.NoError(t, err)
+			return host.Repository(t.Context())
+		}
+		found, err := ask("old/name")
 		require.NoError(t, err)
-		return host.Repository(t.Context())
-	}
-	found, err := ask("old/name")
-	require.NoError(t, err)
-	require.Equal(t, "new/name", found.Name)
-	for _, name := range []string{"twice/name", "away/name"} {
-		_, err := ask(name)
-		require.ErrorContains(t, err, "may have been renamed", name)
+		require.Equal(t, "new/name", found.Name)
+		for _, name := range []string{"twice/name", "away/name"} {
+			_, err := ask(name)
+			require.ErrorContains(t, err, "may have been renamed", name)
+		}
 	}
 }
 
@@ -101,6 +103,8 @@ func TestNamesAndAddresses(t *testing.T) {
 	}
 	_, err := New(client.Repository{Kind: "github", Name: "acme/web", API: "http://host/api"}, lax)
 	require.NoError(t, err)
-	_, err = New(client.Repository{Kind: "svn", Name: "acme/web"}, lax)
-	require.Error(t, err)
+	for _, kind := range []string{"svn", "gitea"} { // there is no public Gitea that a token could be sent to
+		_, err = New(client.Repository{Kind: kind, Name: "acme/web"}, lax)
+		require.Error(t, err)
+	}
 }

@@ -5,14 +5,24 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
-
-	"github.com/google/go-github/v75/github"
 
 	"svc/engine/client"
 	"svc/events"
 )
+
+// A pull is a pull request.
+type pull struct {
+	number       int
+	url, body    string
+	open, merged bool
+	mergeCommit  string
+	mergedBy     string
+	branch, head string // branch and commit that it proposes
+	base         string // branch
+	ours         bool   // the branch is in the repository itself
+	repository   string // id of the repository, "" if the host does not say
+}
 
 // statusContext names the run's status among those of a commit.
 const statusContext = "svc/run"
@@ -24,151 +34,131 @@ const (
 	MarkFailure = "failure"
 )
 
-func (g *gitHub) Propose(ctx context.Context, in client.ProposeInput) (client.ProposeResult, error) {
-	pr, err := g.find(ctx, in)
-	if err != nil || pr != nil {
-		return proposed(pr), err
+func (h hosted) Propose(ctx context.Context, in client.ProposeInput) (client.ProposeResult, error) {
+	found, err := h.find(ctx, in)
+	if err != nil || found.number != 0 {
+		return found.proposed(), err
 	}
-	body := marked(in.Body, in.Marker)
-	pr, _, err = g.api.PullRequests.Create(ctx, g.owner, g.name, &github.NewPullRequest{
-		Title: &in.Title, Head: &in.Branch, Base: &in.Base, Body: &body,
-	})
+	made, err := h.openPull(ctx, in, marked(in.Body, in.Marker))
 	if code := statusOf(err); code == http.StatusUnprocessableEntity || code == http.StatusConflict { // there may be one by now
-		if found, again := g.find(ctx, in); again != nil || found != nil {
-			return proposed(found), again
+		if found, again := h.find(ctx, in); again != nil || found.number != 0 {
+			return found.proposed(), again
 		}
 	}
-	return proposed(pr), failure(ctx, err)
+	return made.proposed(), failure(ctx, err)
 }
 
-func proposed(pr *github.PullRequest) client.ProposeResult {
-	if pr == nil {
-		return client.ProposeResult{}
-	}
-	return client.ProposeResult{Number: pr.GetNumber(), URL: pr.GetHTMLURL()}
+func (p pull) proposed() client.ProposeResult {
+	return client.ProposeResult{Number: p.number, URL: p.url}
 }
 
 // find returns the pull request of a run: the one with its marker in whatever state it is, or else an open one that
-// somebody made of the same branch for the same target.
-func (g *gitHub) find(ctx context.Context, in client.ProposeInput) (*github.PullRequest, error) {
-	opts := &github.PullRequestListOptions{State: "all", Head: g.owner + ":" + in.Branch, ListOptions: github.ListOptions{PerPage: hostPage}}
-	var open *github.PullRequest
-	for range maxPages {
-		list, res, err := g.api.PullRequests.List(ctx, g.owner, g.name, opts)
+// somebody made of the same branch for the same target. A host opens a second one once the first is closed.
+func (h hosted) find(ctx context.Context, in client.ProposeInput) (open pull, err error) {
+	for page := 1; page != 0 && page <= maxPages; {
+		list, next, err := h.pulls(ctx, in.Branch, page)
 		if err != nil {
-			return nil, failure(ctx, err)
+			return pull{}, failure(ctx, err)
 		}
-		for _, pr := range list {
-			if pr.GetHead().GetRef() != in.Branch || !g.ours(pr) {
+		for _, p := range list {
+			if p.branch != in.Branch || !p.ours {
 				continue
 			}
-			if strings.Contains(pr.GetBody(), mark(in.Marker)) {
-				return pr, nil
+			if strings.Contains(p.body, mark(in.Marker)) {
+				return p, nil
 			}
-			if pr.GetState() == "open" && pr.GetBase().GetRef() == in.Base {
-				open = pr
+			if p.open && p.base == in.Base {
+				open = p
 			}
 		}
-		if res.NextPage == 0 {
-			break
-		}
-		opts.ListOptions.Page = res.NextPage
+		page = next
 	}
 	return open, nil
 }
 
-// ours reports whether the head of a pull request is in the repository itself.
-func (g *gitHub) ours(pr *github.PullRequest) bool {
-	head := pr.GetHead().GetRepo()
-	return head == nil || head.GetID() == pr.GetBase().GetRepo().GetID()
-}
-
-func (g *gitHub) get(ctx context.Context, number int) (*github.PullRequest, error) {
-	pr, _, err := g.api.PullRequests.Get(ctx, g.owner, g.name, number)
+func (h hosted) get(ctx context.Context, number int) (pull, error) {
+	p, err := h.pull(ctx, number)
 	if err != nil {
-		return nil, failure(ctx, err)
+		return pull{}, failure(ctx, err)
 	}
-	if id := pr.GetBase().GetRepo().GetID(); g.r.HostID != "" && id != 0 && g.r.HostID != strconv.FormatInt(id, 10) {
-		return nil, &client.Failure{Class: client.Surroundings, Code: client.CodeIdentity,
-			Message: "Another repository has the name " + g.r.Name + " now."}
-	}
-	return pr, nil
-}
-
-func (g *gitHub) PullRequest(ctx context.Context, number int) (*client.PullRequest, error) {
-	if number == 0 {
-		return nil, nil
-	}
-	pr, err := g.get(ctx, number)
-	if err != nil {
-		return nil, err
-	}
-	p := &client.PullRequest{State: pr.GetState(), Head: pr.GetHead().GetSHA()}
-	switch {
-	case pr.GetMerged():
-		p.State, p.MergeCommit, p.By = "merged", pr.GetMergeCommitSHA(), pr.GetMergedBy().GetLogin()
-	case p.State == "closed":
-		if i, _, err := g.api.Issues.Get(ctx, g.owner, g.name, number); err == nil {
-			p.By = i.GetClosedBy().GetLogin()
-		}
+	if h.r.HostID != "" && p.repository != "" && h.r.HostID != p.repository {
+		return pull{}, h.another()
 	}
 	return p, nil
 }
 
-func (g *gitHub) Closed(ctx context.Context, folder string) ([]int, error) {
-	list, _, err := g.api.PullRequests.List(ctx, g.owner, g.name, &github.PullRequestListOptions{
-		State: "closed", Sort: "updated", Direction: "desc", ListOptions: github.ListOptions{PerPage: hostPage},
-	})
+func (h hosted) PullRequest(ctx context.Context, number int) (*client.PullRequest, error) {
+	if number == 0 {
+		return nil, nil
+	}
+	p, err := h.get(ctx, number)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case p.merged:
+		return &client.PullRequest{State: "merged", Head: p.head, MergeCommit: p.mergeCommit, By: p.mergedBy}, nil
+	case p.open:
+		return &client.PullRequest{State: "open", Head: p.head}, nil
+	}
+	return &client.PullRequest{State: "closed", Head: p.head, By: h.closedBy(ctx, number)}, nil
+}
+
+func (h hosted) Closed(ctx context.Context, folder string) ([]int, error) {
+	list, err := h.closedPulls(ctx)
 	if err != nil {
 		return nil, failure(ctx, err)
 	}
 	closed := []int{}
-	for _, pr := range list {
-		if strings.HasPrefix(pr.GetHead().GetRef(), folder+"/") && g.ours(pr) {
-			closed = append(closed, pr.GetNumber())
+	for _, p := range list {
+		if strings.HasPrefix(p.branch, folder+"/") && p.ours {
+			closed = append(closed, p.number)
 		}
 	}
 	return closed, nil
 }
 
-func (*gitHub) Merges() bool { return true }
+func (hosted) Merges() bool { return true }
 
 var (
 	alreadyMerged = regexp.MustCompile(`(?i)already merged`)
+	headMoved     = regexp.MustCompile(`(?i)^head (branch was modified|out of date)`) // as GitHub and Gitea say it
 	notForNow     = regexp.MustCompile(`(?i)base branch was modified|try again|in progress|is expected|pending|being checked|not mergeable`)
 )
 
-func (g *gitHub) Merge(ctx context.Context, in client.MergeInput) error {
+// Merge believes a host in nothing but that it refuses: the caller looks at what became of the target branch.
+func (h hosted) Merge(ctx context.Context, in client.MergeInput) error {
 	if in.Head == "" {
 		return &client.Failure{Class: client.Permanent, Code: client.CodeHeadMoved, Message: "A merge needs the head that was approved."}
 	}
-	result, _, err := g.api.PullRequests.Merge(ctx, g.owner, g.name, in.PullRequest, in.Message, &github.PullRequestOptions{
-		CommitTitle: in.Title, SHA: in.Head, MergeMethod: methodOf(in.Method), DontDefaultIfBlank: true,
-	})
-	answer, _ := errors.AsType[*github.ErrorResponse](err)
-	switch code := statusOf(err); {
-	case err == nil && result.GetMerged():
-		return nil
-	case err == nil:
-		return rule(result.GetMessage())
-	case code == http.StatusConflict:
+	err := h.merge(ctx, in, methodOf(in.Method))
+	r, refused := errors.AsType[*refusal](err)
+	if !refused {
+		return failure(ctx, err)
+	}
+	switch {
+	case r.status == http.StatusConflict && headMoved.MatchString(r.words):
 		return &client.Failure{Class: client.Permanent, Code: client.CodeHeadMoved,
-			Message: "The branch is not where it was approved: " + wordsOf(answer)}
-	case code == http.StatusMethodNotAllowed && alreadyMerged.MatchString(answer.Message):
-		return nil // the caller looks how
-	case code == http.StatusMethodNotAllowed:
-		return rule(wordsOf(answer))
-	case code == http.StatusUnprocessableEntity && notForNow.MatchString(answer.Message):
-		return rule(wordsOf(answer))
+			Message: "The branch is not where it was approved: " + r.words}
+	case r.status == http.StatusMethodNotAllowed && alreadyMerged.MatchString(r.words):
+		return nil
+	case r.status == http.StatusMethodNotAllowed, r.status == http.StatusConflict,
+		r.status == http.StatusUnprocessableEntity && notForNow.MatchString(r.words):
+		return rule(r.words)
+	case r.status == http.StatusNotFound: // Gitea says so of a pull request that somebody has closed
+		if p, err := h.get(ctx, in.PullRequest); err == nil && !p.open {
+			return nil
+		}
 	}
 	return failure(ctx, err)
 }
 
 // rule returns the failure of a merge that the host refuses by a rule of its own, or for a moment. Nobody but
-// people can tell which, so its words are passed on and the caller tries again later.
+// people can tell which, so its words are passed on and the caller tries again later. Each try makes Gitea check
+// the pull request again, for two seconds or three, and refuse meanwhile: the wait is longer.
 func rule(words string) error {
 	return &client.Failure{Class: client.Transient, Code: client.CodeHostRule,
-		Message: "The code host does not merge: " + cut(words), RetryAfter: 3}
+		Message: "The code host does not merge: " + cut(words), RetryAfter: 5}
 }
 
 func methodOf(method string) string {
@@ -178,40 +168,27 @@ func methodOf(method string) string {
 	return "merge"
 }
 
-func (g *gitHub) Close(ctx context.Context, number int, branch string) (string, error) {
+func (h hosted) Close(ctx context.Context, number int, branch string) (string, error) {
 	if number == 0 {
 		return "none", nil
 	}
-	pr, err := g.get(ctx, number)
+	p, err := h.get(ctx, number)
 	switch {
 	case err != nil:
 		return "", err
-	case pr.GetMerged():
+	case p.merged:
 		return "merged", nil
-	case pr.GetState() != "open":
+	case !p.open:
 		return "closed", nil
-	case pr.GetHead().GetRef() != branch || !g.ours(pr):
+	case p.branch != branch || !p.ours:
 		return "left", nil
 	}
-	closed := "closed"
-	_, _, err = g.api.PullRequests.Edit(ctx, g.owner, g.name, number, &github.PullRequest{State: &closed})
-	return "closed", failure(ctx, err)
+	return "closed", failure(ctx, h.closePull(ctx, number))
 }
 
-func (g *gitHub) Mark(ctx context.Context, commit, state, text string) {
-	list, _, err := g.api.Repositories.ListStatuses(ctx, g.owner, g.name, commit, &github.ListOptions{PerPage: hostPage})
-	if err != nil {
-		return
+func (h hosted) Mark(ctx context.Context, commit, state, text string) {
+	is, said, err := h.status(ctx, commit)
+	if err == nil && (is != state || said != text) {
+		_ = h.setStatus(ctx, commit, state, text) // a courtesy
 	}
-	for _, s := range list { // newest first
-		if s.GetContext() == statusContext {
-			if s.GetState() == state && s.GetDescription() == text {
-				return
-			}
-			break
-		}
-	}
-	name := statusContext
-	_, _, _ = g.api.Repositories.CreateStatus(ctx, g.owner, g.name, commit,
-		&github.RepoStatus{State: &state, Context: &name, Description: &text})
 }
