@@ -309,6 +309,32 @@ func TestR20ConflictIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// The host's own word is neither needed to merge nor to see that it has merged.
+func TestR21MergeThatIsNotMarked(t *testing.T) {
+	atForges(t, func(t *testing.T, f *forged) {
+		in, r := f.proposed(t)
+		f.Change(func(t *githost.Traits) { t.Unmarked = true })
+		merged := f.merge(t, in)
+		require.Equal(t, []any{r.Tree, r.Base, false}, []any{merged.Tree, merged.FirstParent, merged.Outside})
+		require.Equal(t, merged, f.merge(t, in))
+		require.Equal(t, 1, f.Count(githost.Merges))
+		looked := f.look(t, client.LookInput{Branch: "run/1", Base: "main", PullRequest: in.PullRequest})
+		require.True(t, looked.Contained)
+		require.Equal(t, "open", looked.PullRequest.State)
+	})
+}
+
+func TestR21SquashThatIsNotMarked(t *testing.T) {
+	atForges(t, func(t *testing.T, f *forged) {
+		in, r := f.proposed(t)
+		squash := f.repo.Git(t, "commit-tree", r.Tree, "-p", r.Base, "-m", "Merge it\n\nRun: r1")
+		f.repo.Git(t, "update-ref", "refs/heads/main", squash)
+		merged := f.merge(t, in)
+		require.Equal(t, client.MergeResult{Commit: squash, Tree: r.Tree, FirstParent: r.Base}, merged)
+		require.Zero(t, f.Count(githost.Merges))
+	})
+}
+
 // A host may merge something else than what it was asked to: the result is what git has.
 func TestR25HostMergesSomethingElse(t *testing.T) {
 	atForges(t, func(t *testing.T, f *forged) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -184,26 +185,61 @@ func (s *step) landByHost(ctx context.Context, in client.MergeInput) (client.Mer
 	if pr == nil {
 		return client.MergeResult{}, fail(client.Permanent, client.CodeHostRefused, "There is no pull request to merge.")
 	}
+	var hindered error
 	if pr.State == "open" {
-		if err := s.mayMerge(ctx, in, pr); err != nil {
-			return client.MergeResult{}, err
-		}
-		s.host.Mark(ctx, in.Head, codehost.MarkSuccess, "Approved")
-		s.progress("merges")
-		if err := s.host.Merge(ctx, in); err != nil {
-			return client.MergeResult{}, err
-		}
-		if pr, err = s.host.PullRequest(ctx, in.PullRequest); err != nil {
-			return client.MergeResult{}, err
+		if hindered = s.mayMerge(ctx, in, pr); hindered == nil {
+			s.host.Mark(ctx, in.Head, codehost.MarkSuccess, "Approved")
+			s.progress("merges")
+			if err := s.host.Merge(ctx, in); err != nil {
+				return client.MergeResult{}, err
+			}
+			if pr, err = s.host.PullRequest(ctx, in.PullRequest); err != nil {
+				return client.MergeResult{}, err
+			}
 		}
 	}
 	switch {
+	case hindered != nil && !coded(hindered, client.CodeBaseMoved):
+		return client.MergeResult{}, hindered
+	case hindered != nil:
+	case pr.State == "merged" && pr.MergeCommit != "":
+		return s.mergedByHost(ctx, in, pr)
 	case pr.State == "closed":
-		return client.MergeResult{}, fail(client.Permanent, client.CodeHeadMoved, "The pull request was closed.")
-	case pr.State != "merged" || pr.MergeCommit == "":
-		return client.MergeResult{}, lag("The code host does not show the merge yet.")
+		hindered = fail(client.Permanent, client.CodeHeadMoved, "The pull request was closed.")
+	default:
+		hindered = lag("The code host does not show the merge yet.")
 	}
-	return s.mergedByHost(ctx, in, pr)
+	return s.mergedUnseen(ctx, in, hindered)
+}
+
+// mergedUnseen looks in the target branch for a merge that the host does not show as one: it contains the head, or is the
+// tested tree on the commit that it was tested with. Without such a merge it returns otherwise.
+func (s *step) mergedUnseen(ctx context.Context, in client.MergeInput, otherwise error) (result client.MergeResult, err error) {
+	err = s.work(ctx, func(r *git.Repository) error {
+		base, err := r.Fetch(ctx, in.Base)
+		if err != nil {
+			return err
+		}
+		if base == "" || !r.Has(ctx, in.BaseCommit) {
+			return otherwise
+		}
+		commit := ""
+		if r.Has(ctx, in.Head) {
+			if commit, err = r.MergeOf(ctx, in.BaseCommit, base, in.Head); err != nil {
+				return err
+			}
+		}
+		if err := fill(ctx, r, cmp.Or(commit, base), &result); err != nil {
+			return err
+		}
+		if commit == "" && (result.Tree != in.Tree || result.FirstParent != in.BaseCommit) {
+			return otherwise
+		}
+		message, err := r.Message(ctx, result.Commit)
+		result.Outside = !says(message, in)
+		return err
+	})
+	return result, err
 }
 
 func lag(text string) error {
