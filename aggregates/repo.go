@@ -270,7 +270,7 @@ func checkRepoHost(name string, h events.RepoHost) error {
 	c.Must(len(name) <= maxRepoName, "name", "have %d bytes at most", maxRepoName)
 	dots := func(part string) bool { return part == "." || part == ".." }
 	c.Must(!slices.ContainsFunc(strings.Split(name, "/"), dots), "name", "%s", repoName.Rule)
-	c.OneOf(string(h.Kind), "kind", string(events.HostGitHub), string(events.HostGit))
+	c.OneOf(string(h.Kind), "kind", events.HostKinds...)
 	c.address("url", h.Clone)
 	if h.Kind != events.HostGit || h.API != "" {
 		c.address("apiUrl", h.API)

@@ -58,7 +58,7 @@ func TestConnectARepo(t *testing.T) {
 			func(e *events.RepoConnected) { e.Credential = events.ID{} }),
 		refused("no owner", "name", name, func(e *events.RepoConnected) { e.Name = "web" }),
 		refused("a way up", "name", name, func(e *events.RepoConnected) { e.Name = "acme/.." }),
-		refused("an unknown host", "kind", "must be one of github, git", func(e *events.RepoConnected) { e.Host.Kind = "svn" }),
+		refused("an unknown host", "kind", "must be one of github, gitea, git", func(e *events.RepoConnected) { e.Host.Kind = "svn" }),
 		refused("a password", "url", address, func(e *events.RepoConnected) { e.Host.Clone = "https://a:b@github.com/acme/web.git" }),
 		refused("another protocol", "url", address, func(e *events.RepoConnected) { e.Host.Clone = "file:///etc" }),
 		refused("no interface", "apiUrl", address, func(e *events.RepoConnected) { e.Host.API = "" }),

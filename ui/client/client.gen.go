@@ -1340,6 +1340,7 @@ func (e NewInvitationBodyRole) Valid() bool {
 // Defines values for NewRepoBodyKind.
 const (
 	NewRepoBodyKindGit    NewRepoBodyKind = "git"
+	NewRepoBodyKindGitea  NewRepoBodyKind = "gitea"
 	NewRepoBodyKindGithub NewRepoBodyKind = "github"
 )
 
@@ -1347,6 +1348,8 @@ const (
 func (e NewRepoBodyKind) Valid() bool {
 	switch e {
 	case NewRepoBodyKindGit:
+		return true
+	case NewRepoBodyKindGitea:
 		return true
 	case NewRepoBodyKindGithub:
 		return true
@@ -1457,6 +1460,7 @@ func (e RepoChangeBodyMethod) Valid() bool {
 // Defines values for RepoDetailKind.
 const (
 	RepoDetailKindGit    RepoDetailKind = "git"
+	RepoDetailKindGitea  RepoDetailKind = "gitea"
 	RepoDetailKindGithub RepoDetailKind = "github"
 )
 
@@ -1464,6 +1468,8 @@ const (
 func (e RepoDetailKind) Valid() bool {
 	switch e {
 	case RepoDetailKindGit:
+		return true
+	case RepoDetailKindGitea:
 		return true
 	case RepoDetailKindGithub:
 		return true
@@ -1514,6 +1520,7 @@ func (e RepoImplementerKind) Valid() bool {
 // Defines values for RepoRunsKind.
 const (
 	RepoRunsKindGit    RepoRunsKind = "git"
+	RepoRunsKindGitea  RepoRunsKind = "gitea"
 	RepoRunsKindGithub RepoRunsKind = "github"
 )
 
@@ -1521,6 +1528,8 @@ const (
 func (e RepoRunsKind) Valid() bool {
 	switch e {
 	case RepoRunsKindGit:
+		return true
+	case RepoRunsKindGitea:
 		return true
 	case RepoRunsKindGithub:
 		return true
@@ -4445,7 +4454,7 @@ type NewRepoBody struct {
 	// Examples: …
 	Credential *string `json:"credential,omitempty"`
 
-	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests. Defaults to github.
+	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests. Defaults to github.
 	Kind *NewRepoBodyKind `json:"kind,omitempty"`
 
 	// Name owner/name. Taken from the address by default.
@@ -4465,7 +4474,7 @@ type NewRepoBody struct {
 	Url string `json:"url"`
 }
 
-// NewRepoBodyKind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests. Defaults to github.
+// NewRepoBodyKind github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests. Defaults to github.
 type NewRepoBodyKind string
 
 // PatchOperation defines model for PatchOperation.
@@ -4666,7 +4675,7 @@ type RepoDetail struct {
 	HasReadCredential bool   `json:"hasReadCredential"`
 	Id                string `json:"id"`
 
-	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests.
+	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests.
 	Kind RepoDetailKind `json:"kind"`
 
 	// Name Examples: acme/web
@@ -4681,7 +4690,7 @@ type RepoDetail struct {
 	WebUrl *string `json:"webUrl,omitempty"`
 }
 
-// RepoDetailKind github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests.
+// RepoDetailKind github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests.
 type RepoDetailKind string
 
 // RepoDetailStatus defines model for RepoDetail.Status.

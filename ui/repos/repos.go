@@ -167,18 +167,15 @@ func hostIcon(kind *client.RepoRunsKind) string {
 	switch {
 	case kind == nil:
 		return "book-marked"
-	case *kind == client.RepoRunsKindGit:
-		return "git-branch"
+	case *kind == client.RepoRunsKindGithub:
+		return "github"
 	}
-	return "github"
+	return "git-branch"
 }
 
 // kindName returns the name of a kind of code host.
 func kindName(kind string) string {
-	if kind == "git" {
-		return "Git alone"
-	}
-	return "GitHub"
+	return map[string]string{"github": "GitHub", "gitea": "Gitea", "git": "Git alone"}[kind]
 }
 
 const managersOnly = "Only an Owner or Maintainer can connect and change repositories."

@@ -56,7 +56,8 @@ func TestHealth(t *testing.T) {
 		require.Equal(t, []any{c.tone, c.word, c.sentence}, []any{h.tone, h.word, h.sentence})
 		kit.Icon(h.icon)
 	}
-	require.Equal(t, []string{"book-marked", "git-branch"}, []string{hostIcon(nil), hostIcon(&git)})
+	github := client.RepoRunsKindGithub
+	require.Equal(t, []string{"book-marked", "git-branch", "github"}, []string{hostIcon(nil), hostIcon(&git), hostIcon(&github)})
 }
 
 func TestListInItsStates(t *testing.T) {

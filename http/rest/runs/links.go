@@ -34,7 +34,7 @@ func (h *CodeHost) linksAt(sites map[events.ID]projections.RepoSite, r runviews.
 	if err != nil || site.Web == "" || site.Kind == events.HostGit { // which has no issues and no pull requests
 		return nil
 	}
-	return newLinks(web, "pull", r)
+	return newLinks(web, string(site.Kind), r)
 }
 
 // links returns the links of a run, or nil if h is nil or the repository's name is not a path.
@@ -42,14 +42,14 @@ func (h *CodeHost) links(r runviews.Run) *links {
 	if h == nil || !fs.ValidPath(r.RepoName) {
 		return nil
 	}
-	pulls := "pull"
-	if h.Kind != "github" {
-		pulls = "pulls"
-	}
-	return newLinks(h.URL.JoinPath(r.RepoName), pulls, r)
+	return newLinks(h.URL.JoinPath(r.RepoName), h.Kind, r)
 }
 
-func newLinks(repo *url.URL, pulls string, r runviews.Run) *links {
+func newLinks(repo *url.URL, kind string, r runviews.Run) *links {
+	pulls := "pulls"
+	if kind == string(events.HostGitHub) {
+		pulls = "pull"
+	}
 	out := &links{Issue: repo.JoinPath("issues", strconv.Itoa(r.IssueNumber)).String()}
 	if r.PRNumber != nil {
 		pull := repo.JoinPath(pulls, strconv.Itoa(*r.PRNumber))

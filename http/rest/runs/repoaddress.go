@@ -14,7 +14,7 @@ import (
 var errRepoURL = fault.Field("url", "must be the address of a repository, such as https://github.com/acme/web")
 
 // parseRepo returns name and addresses of the repository at an address. kind may be empty. With a name, the address
-// of a repository of kind github may be that of its host's interface. Addresses of this machine and plain HTTP are
+// of a repository that is not git alone may be that of its host's interface. Addresses of this machine and plain HTTP are
 // refused unless local is set.
 func parseRepo(kind events.HostKind, name, address string, local bool) (string, events.RepoHost, error) {
 	if kind == "" {
@@ -35,6 +35,9 @@ func parseRepo(kind events.HostKind, name, address string, local bool) (string, 
 	host := events.RepoHost{Kind: kind}
 	api, byAPI := "", name != "" && name != named
 	switch {
+	case kind == events.HostGitea:
+		base, name = giteaSite(base, path, name)
+		api = base + "/api/v1"
 	case base == "https://api.github.com" && byAPI:
 		base, api = "https://github.com", base
 	case byAPI:
@@ -52,6 +55,16 @@ func parseRepo(kind events.HostKind, name, address string, local bool) (string, 
 	}
 	host.API, host.Web, host.Clone = api, base+"/"+name, base+"/"+name+".git"
 	return name, host, nil
+}
+
+// giteaSite returns the address of a Gitea, which may be below a path, and the name of the repository.
+func giteaSite(origin, path, name string) (site, repo string) {
+	if named := strings.TrimSuffix(path, ".git"); name == "" || strings.HasSuffix("/"+named, "/"+name) {
+		parts := strings.Split(named, "/")
+		name = strings.Join(parts[max(len(parts)-2, 0):], "/")
+		path = strings.TrimSuffix(named, name)
+	}
+	return strings.TrimSuffix(origin+"/"+strings.TrimSuffix(path, "api/v1"), "/"), name
 }
 
 // repoName matches the name of a repository with its owner.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +27,10 @@ func TestParseRepo(t *testing.T) {
 		Kind: events.HostGitHub, API: "https://ghe.acme.example/api/v3", Web: "https://ghe.acme.example/acme/web",
 		Clone: "https://ghe.acme.example/acme/web.git",
 	}
+	gitea := func(below string) events.RepoHost {
+		base := "https://code.acme.example" + below
+		return events.RepoHost{Kind: events.HostGitea, API: base + "/api/v1", Web: base + "/acme/web", Clone: base + "/acme/web.git"}
+	}
 	git := events.RepoHost{Kind: events.HostGit, Clone: "https://git.acme.example/web.git"}
 	for _, c := range []struct {
 		kind          events.HostKind
@@ -40,6 +46,11 @@ func TestParseRepo(t *testing.T) {
 		{"github", "acme/web", "https://api.github.com", "acme/web", web},
 		{"", "", "https://ghe.acme.example/acme/web", "acme/web", ghe},
 		{"", "acme/web", "https://ghe.acme.example/api/v3/", "acme/web", ghe},
+		{"gitea", "", "https://code.acme.example/acme/web", "acme/web", gitea("")},
+		{"gitea", "acme/web", "https://code.acme.example/acme/web.git", "acme/web", gitea("")},
+		{"gitea", "acme/web", "https://code.acme.example", "acme/web", gitea("")},
+		{"gitea", "", "https://code.acme.example/git/acme/web", "acme/web", gitea("/git")},
+		{"gitea", "acme/web", "https://code.acme.example/git/api/v1/", "acme/web", gitea("/git")},
 		{"git", "", "https://git.acme.example/web.git", "web", git}, // which the aggregate refuses
 		{"git", "acme/web", "https://git.acme.example/web.git", "acme/web", git},
 	} {
@@ -61,9 +72,22 @@ func TestParseRepo(t *testing.T) {
 		require.ErrorIs(t, err, fault.ErrValidation, address)
 		require.Contains(t, fault.As(err).Details, "url", address)
 	}
+	for _, name := range []string{"web", "a/b/c"} {
+		_, _, err := parseRepo("gitea", name, "https://code.acme.example", false)
+		require.Contains(t, fault.As(err).Details, "name")
+	}
 	_, host, err := parseRepo("", "", "http://127.0.0.1:4010/acme/web", true)
 	require.NoError(t, err)
 	require.Equal(t, "http://127.0.0.1:4010/api/v3", host.API)
+}
+
+// The API names every kind of host.
+func TestKindsOfHosts(t *testing.T) {
+	t.Parallel()
+	for _, form := range []any{newRepo{}.Body, repoRuns{}, repoDetail{}} {
+		kind, _ := reflect.TypeOf(form).FieldByName("Kind")
+		require.Equal(t, strings.Join(events.HostKinds, ","), kind.Tag.Get("enum"), "%T", form)
+	}
 }
 
 // What a host answers about its addresses is believed only at the same origin.
@@ -88,6 +112,7 @@ func TestLinksOfConnectedRepos(t *testing.T) {
 	require.Equal(t, &links{
 		"https://ghe.example/acme/web/issues/7", "https://ghe.example/acme/web/pull/12", "https://ghe.example/acme/web/pull/12/files",
 	}, at(events.HostGitHub, "https://ghe.example/acme/web"))
+	require.Equal(t, "https://code.example/acme/web/pulls/12/files", at(events.HostGitea, "https://code.example/acme/web").Changes)
 	require.Nil(t, at(events.HostGit, "https://git.example/acme/web"))
 	require.Nil(t, at(events.HostGitHub, ""))
 	require.Equal(t, "https://code.example/acme/old/issues/7", elsewhere.linksAt(nil, r).Issue, "it is not connected")

@@ -31,7 +31,7 @@ type newRepo struct {
 	Body struct {
 		URL            string              `json:"url" minLength:"1" maxLength:"500" doc:"The repository's address, such as https://github.com/acme/web. With name it may be the address of the code host's interface instead." example:"https://github.com/acme/web"`
 		Name           string              `json:"name,omitempty" maxLength:"200" doc:"owner/name. Taken from the address by default." example:"acme/web"`
-		Kind           events.HostKind     `json:"kind,omitempty" enum:"github,git" doc:"github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests. Defaults to github."`
+		Kind           events.HostKind     `json:"kind,omitempty" enum:"github,gitea,git" doc:"github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests. Defaults to github."`
 		Credential     string              `json:"credential,omitempty" maxLength:"4096" doc:"A token that may push, and open and merge pull requests. Only the kind git can do without." example:"…"`
 		ReadCredential string              `json:"readCredential,omitempty" maxLength:"4096" doc:"A token that may only read, with which build machines clone. Not needed if anybody may read." example:"…"`
 		Settings       *RepoSettingsChange `json:"settings,omitempty"`

@@ -104,7 +104,7 @@ type repoRuns struct {
 	Active      int                `json:"active" doc:"Runs that have not ended."`
 	Terminal    int                `json:"terminal" doc:"Runs that have ended."`
 	Status      string             `json:"status" enum:"active,paused,disconnected,unconnected" doc:"unconnected: only runs name it. The fields below are present if it is or was connected."`
-	Kind        string             `json:"kind,omitempty" enum:"github,git"`
+	Kind        string             `json:"kind,omitempty" enum:"github,gitea,git"`
 	WebURL      string             `json:"webUrl,omitempty" example:"https://github.com/acme/web"`
 	Branch      string             `json:"branch,omitempty" example:"main"`
 	PauseReason string             `json:"pauseReason,omitempty"`
@@ -136,7 +136,7 @@ type repoDetail struct {
 	ID                string            `json:"id" format:"uuid"`
 	Name              string            `json:"name" example:"acme/web"`
 	Status            string            `json:"status" enum:"active,paused,disconnected"`
-	Kind              string            `json:"kind" enum:"github,git" doc:"github: GitHub, GitHub Enterprise, and what speaks their interface. git: git alone, without issues and pull requests."`
+	Kind              string            `json:"kind" enum:"github,gitea,git" doc:"github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests."`
 	WebURL            string            `json:"webUrl,omitempty" example:"https://github.com/acme/web"`
 	APIURL            string            `json:"apiUrl,omitempty" example:"https://api.github.com"`
 	CloneURL          string            `json:"cloneUrl" example:"https://github.com/acme/web.git"`
