@@ -7,6 +7,7 @@
 //	POST /login/oauth/access_token  exchanges a code for a token
 //	GET  /user, /user/emails        the owner of the token
 //	     /api/v3/…                  GitHub's interface, see githubRoutes
+//	     /api/v1/repos/…            Gitea's, see giteaRoutes
 //	GET  /avatars/{login}           an SVG
 //	     /{owner}/{name}.git/…      repositories, for git
 //	     /{owner}/{name}/…          pages of repositories, issues and pull requests
@@ -174,6 +175,7 @@ func (h *host) routes() http.Handler {
 		mux.HandleFunc("POST /{owner}/{name}/"+uploadPack, h.git("/"+uploadPack))
 		mux.HandleFunc("POST /{owner}/{name}/"+receivePack, h.git("/"+receivePack))
 		h.githubRoutes(mux)
+		h.giteaRoutes(mux)
 	}
 	h.pageRoutes(mux, forms)
 	h.testRoutes(mux)

@@ -194,6 +194,7 @@ func issuesBecomeMergedPullRequests(t *testing.T, w *workshop) {
 		"patch":   {"github", requires("sh check.sh && grep -q deux words.txt"), patchOf("two", "deux"), 1},
 		"exact":   {"github", requires("sh check.sh"), patchOf("two", "deux"), 1},
 		"squash":  {"github", requires("sh check.sh"), patchOf("two", "deux"), 1},
+		"gitea":   {"gitea", requires("sh check.sh"), patchOf("two", "deux"), 1},
 		"git":     {"git", requires("sh check.sh"), patchOf("two", "deux"), 1},
 		"command": {"github", requires("grep -q deux words.txt || { echo the word is missing; exit 3; }").byCommand(twoRounds), "Write deux.", 2},
 	} {
