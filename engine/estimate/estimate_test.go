@@ -77,7 +77,7 @@ func TestPercentileHoldsAsOftenAsItSays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	shapes := map[string]func() float64{
 		"uniform": r.Float64, "exponential": r.ExpFloat64, "log-normal": func() float64 { return math.Exp(r.NormFloat64()) },
-		"two peaks": func() float64 { return r.NormFloat64() + 8*float64(r.IntN(2)) },
+		"two peaks":  func() float64 { return r.NormFloat64() + 8*float64(r.IntN(2)) },
 		"heavy tail": func() float64 { return 1 / (1 - r.Float64()) },
 	}
 	const draws = 15_000

@@ -41,6 +41,8 @@ type Durations struct {
 type Report struct {
 	Window, Prior     Count
 	ByDay, PriorByDay []Count // by day, from the beginning of each window
+
+	Estimated, Held int // merged runs of the window that were estimated, and those that worked no longer than the 80th percentile
 }
 
 const dayLength = 24 * time.Hour
@@ -72,12 +74,17 @@ func (v Insights) Get(ctx context.Context, workspace events.ID, repo *events.ID,
 	length := time.Duration(days) * dayLength
 	before, to := from.Add(-length), from.Add(length)
 	args, ofRepo := []any{workspace, before, from, to}, ""
+	window, ofOne := []any{workspace, from, to}, ""
 	if repo != nil { // a condition, so that a repository with few runs is found by its index
 		args, ofRepo = append(args, *repo), ` and repo_id = $5`
+		window, ofOne = append(window, *repo), ` and repo_id = $4`
 	}
 	b := &pgx.Batch{}
 	b.Queue(fmt.Sprintf(selectOutcomes, ofRepo), args...).Query(report.scanOutcomes)
 	b.Queue(fmt.Sprintf(selectInterventions, ofRepo), args...).Query(report.scanInterventions)
+	b.Queue(fmt.Sprintf(selectEstimates, ofOne), window...).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&report.Held, &report.Estimated)
+	})
 	err := v.DB.SendBatch(ctx, b).Close()
 	return report, fault.Wrap(err, "read insights of %s", workspace)
 }
@@ -108,6 +115,18 @@ const selectInterventions = `
 		from outcomes, unnest(intervened_at) with ordinality as i (t, n)
 		where workspace_id = $1 and last_at >= $2 and t >= $2 and t < $4%s
 	) o group by day`
+
+// selectEstimates counts the merged runs, of the last thousand that ended in the window, that had an estimate when they
+// were queued, and those that worked no longer than its 80th percentile.
+const selectEstimates = `
+	select count(*) filter (where work_ms <= p80), count(*) from (
+		select floor(date_part('epoch', o.ended_at - o.queued_at) * 1000) - o.person_ms as work_ms,
+			(r.detail->'estimates'->0->'workMs'->>'p80')::bigint as p80
+		from (
+			select run_id, status, ended_at, queued_at, person_ms from outcomes
+			where workspace_id = $1 and ended_at >= $2 and ended_at < $3%s order by ended_at desc limit 1000
+		) o join runs r on r.workspace_id = $1 and r.run_id = o.run_id where o.status = 'merged'
+	) e where p80 is not null`
 
 func (r *Report) scanInterventions(rows pgx.Rows) error {
 	var day, n, ofDay, ofWindow int

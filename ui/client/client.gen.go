@@ -3113,6 +3113,29 @@ type ErrorBody struct {
 	Message string                 `json:"message"`
 }
 
+// EstimatesHeld defines model for EstimatesHeld.
+type EstimatesHeld struct {
+	// Held Those that worked no longer than p80.
+	//
+	// Examples: 33
+	Held int64 `json:"held"`
+
+	// High Upper end.
+	//
+	// Examples: 91.3
+	High *float64 `json:"high"`
+
+	// Low Lower end of the share, in percent: the Wilson interval of 95 %. Null without runs.
+	//
+	// Examples: 68.1
+	Low *float64 `json:"low"`
+
+	// Runs Merged runs of the window that had an estimate when they were queued, of the last thousand that ended.
+	//
+	// Examples: 40
+	Runs int64 `json:"runs"`
+}
+
 // EventRecord defines model for EventRecord.
 type EventRecord struct {
 	Actor AuditActor `json:"actor"`
@@ -3508,7 +3531,8 @@ type InboxItemKindId string
 
 // InsightsAnswerBody defines model for InsightsAnswerBody.
 type InsightsAnswerBody struct {
-	Kpis []Kpi `json:"kpis"`
+	Estimates EstimatesHeld `json:"estimates"`
+	Kpis      []Kpi         `json:"kpis"`
 
 	// Prior The preceding period of the same length.
 	Prior  Dates `json:"prior"`

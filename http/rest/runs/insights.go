@@ -15,7 +15,7 @@ import (
 func (s *Server) insightRoutes() door.Section {
 	return door.Section{Tag: "Insights", About: "Metrics of the loop's performance.", Routes: []door.Route{
 		door.Query(s.getInsights, door.Route{
-			Method: "GET", Path: "/insights", Guard: door.AnyMemberOrReadToken, Views: []string{"outcomes"},
+			Method: "GET", Path: "/insights", Guard: door.AnyMemberOrReadToken, Views: []string{"outcomes", "runs"},
 			ID: "getInsights", Summary: "Get insights",
 			Text:          "Returns five metrics for the window and the preceding period, each with its methodology and daily values.",
 			AnswerExample: exampleInsights(),
@@ -33,6 +33,8 @@ type insightsAnswer struct {
 		Window schema.Dates `json:"window"`
 		Prior  schema.Dates `json:"prior" doc:"The preceding period of the same length."`
 		KPIs   []kpi        `json:"kpis" nullable:"false"`
+
+		Estimates estimatesHeld `json:"estimates"`
 	}
 }
 
@@ -101,6 +103,7 @@ func newInsights(r runviews.Report, from time.Time) *insightsAnswer {
 		}
 		out.Body.KPIs = append(out.Body.KPIs, one)
 	}
+	out.Body.Estimates = newEstimatesHeld(r.Held, r.Estimated)
 	return out
 }
 

@@ -214,8 +214,8 @@ type runDetail struct {
 
 	Estimates []runEstimate `json:"estimates" nullable:"false" doc:"What the run was expected to cost, once for each time that more was known of it. The last one is the best."`
 
-	Tidied     *runTidied `json:"tidied" doc:"What became of the pull request and the branch after the end; null until then."`
-	End        *runEnd    `json:"end" doc:"Why the run ended without a merge; null until then."`
+	Tidied *runTidied `json:"tidied" doc:"What became of the pull request and the branch after the end; null until then."`
+	End    *runEnd    `json:"end" doc:"Why the run ended without a merge; null until then."`
 }
 
 type branchHead struct {
