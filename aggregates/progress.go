@@ -87,6 +87,7 @@ type RunJob struct {
 	events.RunJobRequested
 	Round    int  // how often the run had entered the stage Implementing
 	Asked    bool // its implementer asked people for a fact
+	Away     bool // its implementer was not available
 	State    events.JobState
 	Reason   string
 	ExitCode *int

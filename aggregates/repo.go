@@ -1,11 +1,13 @@
 package aggregates
 
 import (
+	"fmt"
 	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"svc/events"
 	"svc/fault"
@@ -30,6 +32,8 @@ type Repo struct {
 	read      events.ID
 	paused    *events.RepoPaused
 	checked   *events.RepoChecked
+	missed    []events.ID // jobs to which the implementer was not available, since it last was
+	tried     events.RepoImplementerTried
 }
 
 // Apply adds one event.
@@ -43,6 +47,7 @@ func (r *Repo) Apply(e events.Event, _ events.Actor) {
 		r.checked = &e
 	case events.RepoSettingsChanged:
 		r.settings = e.To
+		r.forgetTries()
 	case events.RepoCredentialReplaced:
 		if e.Which == events.ReadCredential {
 			r.read = e.Value
@@ -53,6 +58,13 @@ func (r *Repo) Apply(e events.Event, _ events.Actor) {
 		r.paused = &e
 	case events.RepoResumed:
 		r.paused = nil
+		r.forgetTries()
+	case events.RepoImplementerTried:
+		if r.tried = e; e.Unavailable == "" {
+			r.forgetTries()
+		} else {
+			r.missed = append(r.missed, e.Job)
+		}
 	case events.RepoRenamed:
 		r.name, r.host = e.To, e.Host
 	case events.RepoDisconnected:
@@ -224,6 +236,40 @@ func (r *Repo) Resume() ([]events.Event, error) {
 		return nil, nil
 	}
 	return oneEvent(events.RepoResumed{})
+}
+
+const (
+	maxMissed  = 3           // jobs in a row to which the implementer may be unavailable
+	firstRetry = time.Minute // after the first of them; four times as long after each further one
+	lastRetry  = time.Hour
+)
+
+// Missed returns why the implementer is not available at present, and until when nobody tries it.
+func (r *Repo) Missed() (why string, until time.Time) { return r.tried.Unavailable, r.tried.RetryAt }
+
+func (r *Repo) forgetTries() { r.missed, r.tried = nil, events.RepoImplementerTried{} }
+
+// NoteImplementer records why the implementer was not available to a job of a run, or with why "" that it is again. The
+// third time in a row pauses the repository.
+func (r *Repo) NoteImplementer(run, job events.ID, why string, now time.Time) ([]events.Event, error) {
+	switch n := len(r.missed); {
+	case !r.connected:
+		return nil, ErrNoRepo
+	case why == "" && n == 0, why != "" && slices.Contains(r.missed, job):
+		return nil, nil
+	case why == "":
+		return oneEvent(events.RepoImplementerTried{Run: run, Job: job})
+	default:
+		why = cleanFinding(why)
+		list := []events.Event{events.RepoImplementerTried{
+			Run: run, Job: job, Unavailable: why, RetryAt: now.Add(min(firstRetry<<min(2*n, 10), lastRetry)),
+		}}
+		if n+1 < maxMissed || r.paused != nil {
+			return list, nil
+		}
+		reason := fmt.Sprintf("The implementer was not available %d times in a row. %s", n+1, why)
+		return append(list, events.RepoPaused{Reason: reason, Code: events.PauseInfrastructure}), nil
+	}
 }
 
 // Rename records another name or other addresses of the repository at its host.

@@ -3,6 +3,7 @@ package aggregates
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -180,4 +181,37 @@ func TestRepoState(t *testing.T) {
 	require.Equal(t, []bool{false, true}, []bool{r.Connected(), r.Known()})
 	_, paused = r.Paused()
 	require.False(t, paused)
+}
+
+// The third time in a row that the implementer is not available pauses the repository.
+func TestR6AnImplementerThatIsNotAvailable(t *testing.T) {
+	run := id(80)
+	note := func(job byte, why string) repoDecision {
+		return func(r *Repo) ([]events.Event, error) { return r.NoteImplementer(run, id(job), why, noon) }
+	}
+	missed := func(job byte, minutes time.Duration) events.Event {
+		return events.RepoImplementerTried{Run: run, Job: id(job), Unavailable: "It answers 429.", RetryAt: noon.Add(minutes * time.Minute)}
+	}
+	back := events.RepoImplementerTried{Run: run, Job: id(83)}
+	pause := events.RepoPaused{Reason: "The implementer was not available 3 times in a row. It answers 429.", Code: events.PauseInfrastructure}
+	once, twice := after(connectedRepo, missed(81, 1)), after(connectedRepo, missed(81, 1), missed(82, 4))
+	thrice := after(twice, missed(83, 16))
+	const why = "It answers\n429."
+	check(t, []spec[Repo]{
+		{name: "once", given: connectedRepo, when: note(81, why), then: []events.Event{missed(81, 1)}},
+		{name: "to the same job", given: once, when: note(81, why)},
+		{name: "to another", given: once, when: note(82, why), then: []events.Event{missed(82, 4)}},
+		{name: "to the third", given: twice, when: note(83, why), then: []events.Event{missed(83, 16), pause}},
+		{name: "again while it is paused", given: after(thrice, pause), when: note(84, why), then: []events.Event{missed(84, 60)}},
+		{name: "after it was resumed", given: after(thrice, pause, events.RepoResumed{}), when: note(84, why), then: []events.Event{missed(84, 1)}},
+		{name: "with other settings", given: after(thrice, events.RepoSettingsChanged{}), when: note(84, why), then: []events.Event{missed(84, 1)}},
+		{name: "it is available again", given: twice, when: note(83, ""), then: []events.Event{back}},
+		{name: "which is news once", given: after(twice, back), when: note(84, "")},
+		{name: "and begins a new count", given: after(twice, back), when: note(84, why), then: []events.Event{missed(84, 1)}},
+		{name: "of no repository", when: note(81, why), err: ErrNoRepo},
+	})
+	text, until := folded[Repo](twice).Missed()
+	require.Equal(t, []any{"It answers 429.", noon.Add(4 * time.Minute)}, []any{text, until})
+	text, until = folded[Repo](after(twice, back)).Missed()
+	require.Equal(t, []any{"", time.Time{}}, []any{text, until})
 }

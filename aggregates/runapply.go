@@ -36,6 +36,9 @@ func (r *Run) Apply(e events.Event, by events.Actor) {
 		if r.p.Wait = &e; e.Code == "" {
 			r.p.Wait = nil
 		}
+		if i := r.p.job(e.Job); i >= 0 {
+			r.p.Jobs[i].Away = true
+		}
 	case events.RunHumanIntervened:
 		// nothing is decided by it
 	case events.RunCostRecorded:

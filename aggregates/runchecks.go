@@ -52,7 +52,7 @@ func (r *Run) mayHave(fact events.Event) bool {
 	case events.RunStarted:
 		return r.p.Started == nil && r.p.Stage == events.StageQueued && inRange(e.Slot) && inRange(e.RepoSlot)
 	case events.RunWaiting:
-		return (e.Code != "" || r.p.Wait != nil) && (r.p.Wait == nil || *r.p.Wait != e)
+		return (e.Code != "" || r.p.Wait != nil) && (r.p.Wait == nil || *r.p.Wait != e) && r.mayMiss(e.Job)
 	case events.RunStageEntered:
 		return r.mayEnter(e) && r.hasRound(e)
 	case events.RunStageSucceeded:
@@ -120,6 +120,17 @@ func (r *Run) mayRequest(e events.RunJobRequested) bool {
 		return required && m != nil && m.Untested && e.Head == m.MergeCommit && r.p.Tidied == nil
 	}
 	return false
+}
+
+// mayMiss reports whether the implementer may have been unavailable to a job: the newest one of this round, which has
+// ended; or to none.
+func (r *Run) mayMiss(job events.ID) bool {
+	if job.IsZero() {
+		return true
+	}
+	j := r.p.job(job)
+	return j >= 0 && j == len(r.p.Jobs)-1 && r.p.Jobs[j].Purpose == events.JobImplements && r.p.Jobs[j].State != "" &&
+		!r.p.Jobs[j].Away && r.p.Jobs[j].Round == r.p.Round()
 }
 
 func (r *Run) mayTidy(e events.RunTidied) bool {

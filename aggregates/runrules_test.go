@@ -224,6 +224,24 @@ func TestT9FactsAreNotRepeated(t *testing.T) {
 	})
 }
 
+// A job to which the implementer was not available counts as no round, and the run remembers which it was.
+func TestR6TheImplementerWasNotAvailable(t *testing.T) {
+	missed := events.RunWaiting{Code: events.WaitAgent, Job: later}
+	open := after(coding, requested(later, events.JobImplements, base1))
+	ended := after(open, settled(later, events.JobStateSucceeded))
+	checkFacts(t, []recordable{
+		{"to a job", ended, missed, nil},
+		{"once", after(ended, missed), missed, outOfStep},
+		{"that has ended", open, missed, outOfStep},
+		{"of the run", coding, missed, outOfStep},
+		{"of this round", after(ended, failed(events.StageImplementing, 1), entered(events.StageImplementing, 2)), missed, outOfStep},
+		{"that implements", after(building, settled(job, events.JobStateFailed)), events.RunWaiting{Code: events.WaitAgent, Job: job}, outOfStep},
+	})
+	p := folded[Run](after(ended, missed)).Progress(id(1), 9)
+	require.True(t, p.Jobs[0].Away)
+	require.Equal(t, 1, p.Round())
+}
+
 // The loop cannot get past what it has to keep, whatever it says.
 func TestT14TheRunHoldsThePromises(t *testing.T) {
 	approve, done := events.RunMergeApproved{Head: head1}, succeeded(events.StageImplementing, 1)

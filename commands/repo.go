@@ -134,6 +134,22 @@ func (h *Handler) ResumeRepo(ctx context.Context, c ResumeRepo) (Result, error) 
 	}))
 }
 
+// NoteImplementer records that the implementer of a repository was not available to a job of a run, and why; or with Why
+// "" that it is available again.
+type NoteImplementer struct {
+	Meta
+	Repo, Run, Job events.ID
+	Why            string
+}
+
+// NoteImplementer pauses the repository when the implementer was not available three times in a row. It does nothing if
+// that is known.
+func (h *Handler) NoteImplementer(ctx context.Context, c NoteImplementer) (Result, error) {
+	return h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
+		return r.NoteImplementer(c.Run, c.Job, c.Why, w.Now)
+	}))
+}
+
 // RenameRepo records that a repository has another name or other addresses at its host, as a probe found.
 type RenameRepo struct {
 	Meta `json:"-"`

@@ -1,5 +1,7 @@
 package events
 
+import "time"
+
 // repos are repositories that runs work on, each with its own stream, whose id is the repository's.
 var repos = Noun{
 	Name: "repo", Audience: Everybody,
@@ -14,6 +16,7 @@ var repos = Noun{
 	work: [][]decoder{
 		decodersOf[RepoChecked](),
 		decodersOf[RepoRenamed](),
+		decodersOf[RepoImplementerTried](),
 	},
 }
 
@@ -218,6 +221,18 @@ type RepoRenamed struct {
 }
 
 func (RepoRenamed) Kind() string { return "repo.renamed" }
+
+// RepoImplementerTried says that the implementer was not available to a job of a run, and why, or with Unavailable "" that
+// it is available again. Until RetryAt no run tries it.
+type RepoImplementerTried struct {
+	repoEvent
+	Run         ID        `json:"runId"`
+	Job         ID        `json:"jobId"`
+	Unavailable string    `json:"unavailable,omitempty"` // a sentence
+	RetryAt     time.Time `json:"retryAt,omitzero"`
+}
+
+func (RepoImplementerTried) Kind() string { return "repo.implementer_tried" }
 
 // RepoDisconnected says that no run may work on the repository any more.
 type RepoDisconnected struct {

@@ -125,15 +125,18 @@ const (
 	WaitBase      WaitCode = "base_moving" // the target branch moves faster than candidates are tested
 	WaitPolicy    WaitCode = "policy"      // the repository's policy file has errors
 	WaitFarm      WaitCode = "farm"        // the build farm takes no more jobs for now
+	WaitAgent     WaitCode = "implementer" // the implementer is not available, such as its model
 	WaitBackoff   WaitCode = "backoff"     // for the next try after a failure that should pass
 )
 
 // RunWaiting says what the run waits for. It holds until the run's next event. With Code "" the run waits for none of
-// the codes any more.
+// the codes any more. Job is the one in which the implementer was not available, if that has just been found out: it
+// is tried again, and counts as no round.
 type RunWaiting struct {
 	runEvent
 	Code   WaitCode `json:"code"`
 	Detail string   `json:"detail"` // a sentence
+	Job    ID       `json:"jobId,omitzero"`
 }
 
 func (RunWaiting) Kind() string { return "run.waiting" }

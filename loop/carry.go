@@ -21,7 +21,8 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 	r.known = r.from.Known()
 	paused, _ := r.from.Paused()
 	in.Repo = Repo{Connected: r.from.Connected(), Paused: paused.Reason, Host: r.from.Host(), Settings: r.from.Settings()}
-	r.repo = in.Repo
+	in.Repo.Missed, in.Repo.RetryAt = r.from.Missed()
+	r.repo, in.Now = in.Repo, r.Now()
 	if in.Jobs, err = r.openJobs(ctx); err != nil {
 		return in, err
 	}

@@ -14,6 +14,7 @@ type Surroundings struct {
 	Earlier bool                   // an earlier run of the same issue is not tidied up yet
 	Jobs    map[events.ID]JobState // at the farm, of the run's unsettled jobs
 	Look    *client.LookResult     // how its branch and pull request are at the code host; nil if nobody looked
+	Now     time.Time
 }
 
 // A Repo is the repository of a run.
@@ -22,6 +23,9 @@ type Repo struct {
 	Paused    string // why; "" if it is not
 	Host      events.RepoHost
 	Settings  events.RepoSettings
+
+	Missed  string    // why the implementer is not available; "" if it is
+	RetryAt time.Time // until then nobody tries it
 }
 
 // A JobState is the state of a job at the farm.

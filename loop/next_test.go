@@ -99,6 +99,7 @@ func TestNext(t *testing.T) {
 		return events.RunStageFailed{Stage: s, Attempt: 1, Reason: reason}
 	}
 	over := events.RunCancelled{Reason: "no"}
+	missed := then(coding, job(3, "implement", "implement", base, "succeeded"), one(events.RunWaiting{Code: events.WaitAgent, Job: id(3)}))
 	for name, c := range map[string]struct {
 		given []events.Event
 		kind  events.ImplementerKind
@@ -127,6 +128,21 @@ func TestNext(t *testing.T) {
 			events.DecisionRaised{Decision: id(9), About: events.FactReview}, events.DecisionAnswered{Decision: id(9), About: events.FactReview})),
 			kind: "command",
 			want: Move{Start: &Job{events.JobImplements, "implement", base, 2}}},
+		"R6: an implementer that was not available is tried again, in the same round": {given: missed, kind: "command",
+			want: Move{Start: &Job{events.JobImplements, "implement", base, 2}}},
+		"R6: not before its time": {given: missed, kind: "command", in: func(in *Surroundings) {
+			in.Now = time.Unix(100, 0)
+			in.Repo.Missed, in.Repo.RetryAt = "It answers 429.", time.Unix(160, 0)
+		}, want: wait(events.WaitAgent, "It answers 429.", time.Minute)},
+		"R6: nor do other runs": {given: coding, kind: "command",
+			in:   func(in *Surroundings) { in.Repo.Missed, in.Repo.RetryAt = "It answers 429.", in.Now.Add(time.Second) },
+			want: wait(events.WaitAgent, "It answers 429.", time.Second)},
+		"R6: lost jobs before do not count": {given: then(coding, thrice(events.JobImplements, base, events.JobStateLost)[:4], one(
+			events.RunJobRequested{Job: id(8), Name: "implement", Head: base, Purpose: events.JobImplements, Attempt: 3},
+			events.RunJobSettled{Job: id(8), Status: "succeeded"}, events.RunWaiting{Code: events.WaitAgent, Job: id(8)},
+			events.RunJobRequested{Job: id(9), Name: "implement", Head: base, Purpose: events.JobImplements, Attempt: 4},
+			events.RunJobSettled{Job: id(9), Status: "lost"})), kind: "command",
+			want: Move{Start: &Job{events.JobImplements, "implement", base, 5}}},
 		"the head is inspected": {given: pushes, want: Move{Do: &Step{Kind: client.StepInspect, Head: head}}},
 		"protected paths are asked for": {given: then(pushes, one(blocked("protected_paths"))),
 			want: Move{Ask: &Question{events.ProtectedPathOnce, "Allow the change of .github/ci.yml this once?", head}}},

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"svc/aggregates"
+	"svc/commands"
 	"svc/events"
 	"svc/farm/artifacts"
 	"svc/farm/wire"
+	"svc/fault"
 	"svc/input"
 )
 
@@ -29,7 +33,7 @@ const (
 // An outcome is outcome.json, what an implementer says about its work. Nothing in it is trusted:
 // what has changed is told by git. Unknown fields are ignored.
 type outcome struct {
-	Status        string        `json:"status"` // done, needs_fact, gave_up
+	Status        string        `json:"status"` // done, needs_fact, gave_up, unavailable
 	Summary       string        `json:"summary"`
 	Facts         []outcomeFact `json:"facts"`
 	CommitMessage string        `json:"commitMessage"`
@@ -70,6 +74,14 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	}
 	o := parseOutcome(text, secrets)
 	cost := o.costOf(id)
+	if why := r.missed(o, job); why != "" {
+		return w, []events.Event{cost, events.RunWaiting{Code: events.WaitAgent, Detail: why, Job: id}}, r.note(ctx, id, why)
+	}
+	if r.repo.Missed != "" && o.Status != "" {
+		if err := r.note(ctx, id, ""); err != nil {
+			return w, nil, err
+		}
+	}
 	finding := ""
 	switch {
 	case tooLarge:
@@ -114,6 +126,25 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	}
 	w = written{change: diff, message: o.message(r.p.IssueRead.Title), at: id.Time(), parent: job.Head, facts: []events.Event{cost}}
 	return w, nil, nil
+}
+
+// missed returns why the implementer was not available to a job: it said so, or printed nothing for too long. It is "" if
+// it was available, as far as anybody knows.
+func (r *runner) missed(o outcome, job *aggregates.RunJob) string {
+	switch {
+	case o.Status == "unavailable":
+		return cmp.Or(o.Summary, "It does not say why.")
+	case o.Status == "" && isIdle(job):
+		seconds := cmp.Or(r.repo.Settings.Implementer.IdleSeconds, defaultIdle)
+		return fmt.Sprintf("The implementer printed nothing for %s, and was stopped.", countOf(seconds, "second"))
+	}
+	return ""
+}
+
+// note records whether the implementer was available to a job.
+func (r *runner) note(ctx context.Context, job events.ID, why string) error {
+	_, err := r.Commands.NoteImplementer(ctx, commands.NoteImplementer{Meta: r.meta(), Repo: r.p.Repo.ID, Run: r.run, Job: job, Why: why})
+	return fault.Wrap(err, "note the implementer of repository %s", r.p.Repo.ID)
 }
 
 // refusedChange reports whether the runner did not keep a change because it has a secret.

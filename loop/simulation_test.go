@@ -203,6 +203,10 @@ func (w *world) do(p *aggregates.Progress, in Surroundings, s Step) {
 		read := events.RunIssueRead{Title: "Fix it", Body: patch, Open: !w.chance(8)}
 		w.record(read, events.RunBaseRead{Branch: "main", Commit: base, Policy: policy, RequiredJobs: []string{"test"}})
 	case client.StepCommit:
+		if !s.Job.IsZero() && w.chance(5) {
+			w.record(events.RunWaiting{Code: events.WaitAgent, Detail: "It answers 429.", Job: s.Job})
+			return
+		}
 		if w.chance(10) {
 			w.record(failed(p, events.FailNoPatch, "It does not apply.")...)
 			return

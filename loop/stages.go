@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"svc/aggregates"
@@ -105,27 +106,44 @@ func write(p *aggregates.Progress, in Surroundings) Move {
 	last := lastJob(p, events.JobImplements, "", "")
 	switch {
 	case last == nil || last.Round < p.Round():
-		return implementAt(p, parentOf(p), 1)
+		return implementAt(p, in, parentOf(p), 1)
 	case last.State == "":
 		return Move{Wait: &Wait{For: recheck}}
-	case last.Asked: // and got an answer
-		return implementAt(p, last.Head, last.Attempt+1)
+	case last.Asked, last.Away: // it got an answer, or is available again
+		return implementAt(p, in, last.Head, last.Attempt+1)
 	case !faultless(last.State):
 		return Move{Do: &Step{Kind: client.StepCommit, Job: last.Job}}
-	case last.Attempt >= maxTries:
+	case failedTries(p) >= maxTries:
 		return surroundingsFailed(p, last)
 	}
-	return implementAt(p, last.Head, last.Attempt+1)
+	return implementAt(p, in, last.Head, last.Attempt+1)
 }
 
-// implementAt runs the implementer on a commit, unless the money for it is used.
-func implementAt(p *aggregates.Progress, head string, attempt int) Move {
+// failedTries counts the newest tries of the implementer in this round that failed through no fault of it.
+func failedTries(p *aggregates.Progress) (n int) {
+	for i := range slices.Backward(p.Jobs) {
+		switch j := &p.Jobs[i]; {
+		case j.Purpose != events.JobImplements:
+		case j.Round < p.Round() || !faultless(j.State):
+			return n
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// implementAt runs the implementer on a commit, unless the money for it is used or it is not available.
+func implementAt(p *aggregates.Progress, in Surroundings, head string, attempt int) Move {
 	if p.Spent() {
 		reason := fmt.Sprintf("The budget of %d cents is used.", p.Budget.Cents)
 		if p.CostUnknown {
 			reason = fmt.Sprintf("Nobody knows what the implementer cost so far, so all of the budget of %d cents counts as used.", p.Budget.Cents)
 		}
 		return fail(p, events.FailBudget, strings.TrimSpace(reason+" "+lastFinding(p)))
+	}
+	if pause := in.Repo.RetryAt.Sub(in.Now); pause > 0 {
+		return wait(events.WaitAgent, in.Repo.Missed, pause)
 	}
 	return Move{Start: &Job{Purpose: events.JobImplements, Name: "implement", Head: head, Attempt: attempt}}
 }
@@ -267,6 +285,8 @@ func build(p *aggregates.Progress, in Surroundings) (Move, bool) {
 
 func failure(j *aggregates.RunJob) string {
 	switch {
+	case isIdle(j):
+		return fmt.Sprintf("The job %s printed nothing for too long.", j.Name)
 	case j.State == events.JobStateTimedOut:
 		return fmt.Sprintf("The job %s took too long.", j.Name)
 	case j.ExitCode != nil:
@@ -274,6 +294,9 @@ func failure(j *aggregates.RunJob) string {
 	}
 	return fmt.Sprintf("The job %s failed.", j.Name)
 }
+
+// isIdle reports whether a job was ended because it printed nothing.
+func isIdle(j *aggregates.RunJob) bool { return j.State == events.JobStateTimedOut && j.Reason == "idle" }
 
 // review looks at the whole change once more before people are asked.
 func review(p *aggregates.Progress, _ Surroundings) (Move, bool) {

@@ -169,6 +169,7 @@ func TestLoop(t *testing.T) {
 		"issues become merged pull requests": issuesBecomeMergedPullRequests,
 		"requirements":                       requirements,
 		"secrets are nowhere":                secretsAreNowhere,
+		"agents":                             agents,
 	})
 }
 

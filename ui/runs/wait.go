@@ -19,6 +19,7 @@ var waitTitles = map[string]string{
 	"host_lag":     "The code host does not show yet what it has accepted.", "host_rule": "The code host does not allow the merge for now.",
 	"base_moving": "The branch moves faster than merges into it are tested.", "policy": "The policy file of the repository has errors.",
 	"farm": "The build farm takes no more jobs for now.", "backoff": "Waits for the next try.",
+	"implementer": "The implementer is not available.",
 }
 
 // waitMarks are the same in a word or two, for cards.
@@ -26,7 +27,7 @@ var waitMarks = map[string]string{
 	"slot": "In line", "tidy": "Cleanup", "lane": "In line to merge",
 	"paused": "Paused", "disconnected": "Disconnected", "engine_away": "Engine down",
 	"host_away": "Host down", "host_limited": "Host limit", "host_lag": "Host", "host_rule": "Host rule", "base_moving": "Branch moves",
-	"policy": "Policy", "farm": "Farm", "backoff": "Next try",
+	"policy": "Policy", "farm": "Farm", "backoff": "Next try", "implementer": "Implementer",
 }
 
 // waitTitle says what a run waits for, also for a code that only a newer version of the service knows.

@@ -1,0 +1,62 @@
+//go:build linux && !race
+
+package run
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// agents has the tests of implementers that are away or stand still.
+func agents(t *testing.T, w *workshop) {
+	w.runAll(t, map[string]func(*testing.T, *workshop){
+		"R3 an implementer that prints nothing": idleImplementer,
+		"R6 an implementer without its model":   modelAway,
+	})
+}
+
+// idleImplementer is one that prints nothing and does not end. It is ended, which counts as no round.
+func idleImplementer(t *testing.T, w *workshop) {
+	s := settings{"rounds": 1}.byCommand("exec sleep 600")
+	s["implementer"].(map[string]any)["idleSeconds"] = 1
+	r := w.newProject(t, "github", s).queue("Do it", "Please.")
+	require.Equal(t, "The implementer printed nothing for 1 second, and was stopped.", r.awaitWait("implementer"))
+	ended := r.await("run.job_settled")
+	require.Equal(t, []string{"timed_out", "idle"}, []string{ended.text("status"), ended.text("reason")})
+	require.NotContains(t, kindsOf(r.events()), "run.stage_failed")
+	r.cancel()
+	r.await("run.tidied")
+}
+
+// modelAway has three runs whose model is away. The third failure in a row pauses the repository; once somebody resumes it,
+// all runs go on in the same round.
+func modelAway(t *testing.T, w *workshop) {
+	begin, back := w.newGate(t), filepath.Join(t.TempDir(), "back")
+	p := w.newProject(t, "github", settings{"rounds": 1}.byCommand(begin.waits()+`
+		if test -e '`+back+`'; then date +%N >words.txt; status=done; else status=unavailable; fi
+		echo "{\"status\":\"$status\",\"summary\":\"The model answers 429.\",\"cost\":{\"cents\":0}}" >"$SVC_OUT/outcome.json"`))
+	var runs []*loopRun
+	for n := range 3 {
+		runs = append(runs, p.queue(fmt.Sprintf("Do it %d", n), "Please."))
+	}
+	for _, r := range runs {
+		r.awaitRunning("implement")
+	}
+	begin.open()
+	for _, r := range runs {
+		require.Equal(t, "The implementer was not available 3 times in a row. The model answers 429.", r.awaitWait("paused"))
+		require.NotContains(t, kindsOf(r.events()), "run.stage_failed")
+	}
+	require.NoError(t, os.WriteFile(back, nil, 0o600))
+	p.owner.expect(t, http.StatusOK, "POST", p.api("/repos/"+p.id+"/resume"), nil)
+	for _, r := range runs {
+		r.awaitItem("merge_approval")
+		require.Len(t, r.jobs("implement"), 2)
+		r.cancel()
+	}
+}
