@@ -40,6 +40,7 @@ type Progress struct {
 	Changed    events.ChangeTotal           // from Base to Head
 	HeadBy     string                       // who pushed it: events.PushedByLoop or PushedByPerson
 	HeadRound  int                          // how often the run had entered the stage Implementing when it was pushed
+	Repeats    int                          // the round that made the same tree as Head; 0 if none did
 	Rebased    bool                         // Base is newer than Head: the work has to be done again on it
 	Guardrails *events.RunGuardrailsChecked // of Head; nil if it was not checked
 	AllowedAt  string                       // the head for which a person allowed protected paths once, while the policy is the same
@@ -91,6 +92,7 @@ type RunJob struct {
 	State    events.JobState
 	Reason   string
 	ExitCode *int
+	Failure  string
 }
 
 // Over reports whether the run has ended.

@@ -35,6 +35,7 @@ type Run struct {
 	decisions map[events.ID]decision // all that were ever raised
 	costKeys  []string               // of the costs recorded so far, sorted
 
+	trees     map[string]int // the round that made each tree first, on the present base
 	plannedIn int    // the attempt of Plan in which the plan was recorded
 	failure   string // why the stage failed; a finding once it leads to another round
 	noted     bool   // the finding of this round is a person's note
@@ -220,5 +221,6 @@ func (r *Run) voidApproval(reason string) []events.Event {
 func (r *Run) clone() *Run {
 	next := *r
 	next.p, next.decisions, next.costKeys = r.p.clone(), maps.Clone(r.decisions), slices.Clone(r.costKeys)
+	next.trees = maps.Clone(r.trees)
 	return &next
 }

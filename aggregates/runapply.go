@@ -94,7 +94,9 @@ func (r *Run) applyWork(e events.Event) {
 		if p.Guardrails != nil && p.Guardrails.Policy != e.Policy {
 			p.Guardrails, p.AllowedAt = nil, ""
 		}
-		p.Rebased = p.Rebased || p.Base != nil && p.Head != "" && p.Base.Commit != e.Commit
+		if p.Base != nil && p.Base.Commit != e.Commit {
+			p.Rebased, r.trees = p.Rebased || p.Head != "", nil
+		}
 		p.Base = &e
 	case events.RunFactsRecorded:
 		p.Facts = e.Facts
@@ -111,7 +113,7 @@ func (r *Run) applyWork(e events.Event) {
 			p.Guardrails, p.Review, p.AllowedAt, p.Candidate = nil, nil, "", nil
 		}
 		p.Head, p.Tree, p.HeadBy, p.Changed = e.Head, e.Tree, e.By, e.Changed()
-		p.HeadRound, p.Rebased = p.Round(), false
+		p.HeadRound, p.Rebased, p.Repeats = p.Round(), false, r.repeats(e)
 	case events.RunGuardrailsChecked:
 		p.Guardrails = &e
 	case events.RunReviewed:
@@ -121,9 +123,25 @@ func (r *Run) applyWork(e events.Event) {
 	case events.RunJobSettled:
 		if i := p.job(e.Job); i >= 0 {
 			j := &p.Jobs[i]
-			j.State, j.Reason, j.ExitCode = events.JobState(e.Status), e.Reason, e.ExitCode
+			j.State, j.Reason, j.ExitCode, j.Failure = events.JobState(e.Status), e.Reason, e.ExitCode, e.Failure
 		}
 	}
+}
+
+// repeats returns the earlier round that made the tree of a push, or 0. What people push counts as new.
+func (r *Run) repeats(e events.RunCommitsPushed) int {
+	if e.By != events.PushedByLoop || e.Tree == "" {
+		return 0
+	}
+	round, now := r.trees[e.Tree], r.p.Round()
+	if round > 0 && round < now {
+		return round
+	}
+	if r.trees == nil {
+		r.trees = map[string]int{}
+	}
+	r.trees[e.Tree] = now
+	return 0
 }
 
 // applyMerge adds what leads to the merge.

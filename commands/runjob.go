@@ -76,6 +76,7 @@ type SettleRunJob struct {
 	Run            events.ID
 	Job            events.ID
 	CentsPerMinute float64 // of a runner
+	Failure        string  // see [events.RunJobSettled]
 }
 
 // SettleRunJob does nothing as long as the job has not ended or artifacts of it are expected, and if
@@ -91,6 +92,7 @@ func (h *Handler) SettleRunJob(ctx context.Context, c SettleRunJob) (Result, err
 			return nil, err
 		}
 		end := job.end
+		end.Failure = c.Failure
 		return run.Record(end, events.RunCostRecorded{
 			Key: "job/" + c.Job.String() + "/farm", Source: "farm", Quantity: end.ComputeMS,
 			Cents: int64(math.Round(float64(end.ComputeMS) * c.CentsPerMinute / 60_000)),

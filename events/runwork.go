@@ -145,6 +145,7 @@ type RunJobSettled struct {
 	ComputeMS int64  `json:"computeMs"`
 	Reason    string `json:"reason,omitempty"`
 	ExitCode  *int   `json:"exitCode,omitempty"`
+	Failure   string `json:"failure,omitempty"` // tells how it failed: the same for jobs whose logs end alike
 }
 
 func (RunJobSettled) Kind() string { return "run.job_settled" }

@@ -66,7 +66,13 @@ func (r *runner) openJobs(ctx context.Context) (map[events.ID]JobState, error) {
 func (r *runner) carryOut(ctx context.Context, m Move) error {
 	switch {
 	case !m.Settle.IsZero():
-		_, err := r.Commands.SettleRunJob(ctx, commands.SettleRunJob{Meta: r.meta(), Run: r.run, Job: m.Settle, CentsPerMinute: r.CentsPerMinute})
+		failure, err := r.failureOf(ctx, m.Settle)
+		if err != nil {
+			return err
+		}
+		_, err = r.Commands.SettleRunJob(ctx, commands.SettleRunJob{
+			Meta: r.meta(), Run: r.run, Job: m.Settle, CentsPerMinute: r.CentsPerMinute, Failure: failure,
+		})
 		return err
 	case m.Record != nil:
 		return r.record(ctx, m.Record...)

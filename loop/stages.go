@@ -91,6 +91,9 @@ func implement(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		return Move{}, false
 	case p.HeadRound < p.Round():
 		return write(p, in), true
+	case p.Repeats > 0:
+		reason := fmt.Sprintf("The change is the same as that of round %d. %s", p.Repeats, lastFinding(p))
+		return fail(p, events.FailNoChange, strings.TrimSpace(reason)), true
 	}
 	return guarded(p, in, func() Move { return enter(p, events.StageBuildFarm) }), true
 }
@@ -278,9 +281,18 @@ func build(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	case r.exhausted != nil:
 		return surroundingsFailed(p, r.exhausted), true
 	case r.failed != nil:
-		return again(p, in, events.FailRounds, failure(r.failed)), true
+		return afterFailure(p, in, r.failed, ""), true
 	}
 	return enter(p, events.StageSelfReview), true
+}
+
+// afterFailure implements once more because a required job failed, unless it failed like that in the round before.
+func afterFailure(p *aggregates.Progress, in Surroundings, j *aggregates.RunJob, where string) Move {
+	finding := where + failure(j)
+	if isSameFailure(p, j) {
+		return fail(p, events.FailSame, finding+" Its log ends in the same way as in the round before.")
+	}
+	return again(p, in, events.FailRounds, finding)
 }
 
 func failure(j *aggregates.RunJob) string {
@@ -418,7 +430,7 @@ func land(p *aggregates.Progress, in Surroundings) Move {
 	case r.exhausted != nil:
 		return surroundingsFailed(p, r.exhausted)
 	case r.failed != nil:
-		return again(p, in, events.FailRounds, "Merged with the present "+p.Base.Branch+": "+failure(r.failed))
+		return afterFailure(p, in, r.failed, "Merged with the present "+p.Base.Branch+": ")
 	}
 	return record(events.RunMergeAttempted{Head: p.Head, Commit: p.Candidate.Commit})
 }

@@ -17,6 +17,8 @@ func agents(t *testing.T, w *workshop) {
 	w.runAll(t, map[string]func(*testing.T, *workshop){
 		"R3 an implementer that prints nothing": idleImplementer,
 		"R6 an implementer without its model":   modelAway,
+		"the same failure twice":                sameFailure,
+		"R29 a change that was there before":    sameChange,
 	})
 }
 
@@ -59,4 +61,31 @@ func modelAway(t *testing.T, w *workshop) {
 		require.Len(t, r.jobs("implement"), 2)
 		r.cancel()
 	}
+}
+
+// sameFailure changes something in each round, and a required job fails each time in the same way.
+func sameFailure(t *testing.T, w *workshop) {
+	s := requires(`echo "$(date +%N) FAIL /tmp/x.$$: want 4"; exit 1`).byCommand(`date +%N >words.txt; ` + done)
+	s["rounds"] = 9
+	r := w.newProject(t, "github", s).queue("Do it", "Please.")
+	failed := r.await("run.failed")
+	require.Equal(t, "same_failure", failed.text("code"), failed.text("reason"))
+	require.Len(t, r.jobs("implement"), 2)
+	r.await("run.tidied")
+}
+
+const done = `echo '{"status":"done","summary":"So.","cost":{"cents":0}}' >"$SVC_OUT/outcome.json"`
+
+// sameChange goes back and forth between two changes. The required job fails in another way each time.
+func sameChange(t *testing.T, w *workshop) {
+	s := requires(`tr -dc a-z </dev/urandom | head -c 20; exit 1`).byCommand(
+		`if grep -q deux words.txt; then echo zwei >words.txt; else echo deux >words.txt; fi; ` + done)
+	s["rounds"] = 9
+	r := w.newProject(t, "github", s).queue("Do it", "Please.")
+	failed := r.await("run.failed")
+	require.Equal(t, "no_change", failed.text("code"))
+	require.Contains(t, failed.text("reason"), "the same as that of round 1")
+	require.Len(t, r.jobs("implement"), 3)
+	require.Len(t, r.jobs("test"), 2, "what was built is not built again")
+	r.await("run.tidied")
 }

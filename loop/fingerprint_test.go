@@ -1,0 +1,104 @@
+package loop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"svc/events"
+)
+
+func TestFingerprint(t *testing.T) {
+	const log = "=== RUN TestSum\n    sum_test.go:12: 0xc00012 in /tmp/build-a1/x: want 4\n--- FAIL: TestSum (0.01s)\nFAIL svc/sum 1m2.5s\n"
+	for name, c := range map[string]struct {
+		log  string
+		same bool
+	}{
+		"the same":       {log, true},
+		"a number":       {strings.Replace(log, "want 4", "want 17", 1), true},
+		"a time":         {strings.NewReplacer("0.01s", "2s", "1m2.5s", "59.125s").Replace(log), true},
+		"an address":     {strings.Replace(log, "0xc00012", "0xbeef", 1), true},
+		"a folder":       {strings.Replace(log, "/tmp/build-a1/x", "/tmp/build-zz/y", 1), true},
+		"another test":   {strings.Replace(log, "FAIL: TestSum", "FAIL: TestProduct", 1), false},
+		"another line":   {log + "panic: no\n", false},
+		"another folder": {strings.Replace(log, "/tmp/build-a1/x", "/home/x", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.same, fingerprint([]byte(log)) == fingerprint([]byte(c.log)))
+		})
+	}
+	require.Empty(t, fingerprint([]byte(" \n")), "no output says nothing")
+	long := strings.Repeat(log, 1000)
+	require.Equal(t, fingerprint([]byte(long[:maxLogTail])), fingerprint([]byte("other\n"+long)[6:maxLogTail+6]))
+	require.Equal(t, fingerprint([]byte("x1 x2 "+strings.Repeat("y\n", maxLogTail/2))), fingerprint([]byte("x3 "+strings.Repeat("y\n", maxLogTail/2))))
+}
+
+// A required job that fails twice in the same way ends the run.
+func TestSameFailure(t *testing.T) {
+	fails := func(n int, failure string) []events.Event {
+		return one(events.RunJobRequested{Job: id(n), Name: "test", Head: fmt.Sprint("head", n), Purpose: events.JobRequired, Attempt: 1},
+			events.RunJobSettled{Job: id(n), Status: "failed", Failure: failure})
+	}
+	round := func(n int, failure string) []events.Event {
+		return then(one(enters(events.StageImplementing, n), events.RunCommitsPushed{Head: fmt.Sprint("head", n), Tree: fmt.Sprint("tree", n),
+			Base: base, By: "loop"}, events.RunGuardrailsChecked{Head: fmt.Sprint("head", n), Policy: policy, Status: "clean"},
+			enters(events.StageBuildFarm, n)), fails(n, failure))
+	}
+	start := then(planned, one(events.RunBaseRead{Branch: "main", Commit: base, Policy: policy, RequiredJobs: []string{"test"}},
+		events.RunPlanRecorded{Summary: "Do it."}, events.RunBudgetSet{Rounds: 9}))
+	for name, c := range map[string]struct {
+		given []events.Event
+		same  bool
+	}{
+		"twice in a row":       {then(start, round(1, "a"), round(2, "a")), true},
+		"once":                 {then(start, round(1, "a")), false},
+		"in another way":       {then(start, round(1, "a"), round(2, "b")), false},
+		"not in a row":         {then(start, round(1, "a"), round(2, "b"), round(3, "a")), false},
+		"without a word":       {then(start, round(1, ""), round(2, "")), false},
+		"twice in one round":   {then(start, round(1, "a"), fails(7, "a")), false},
+		"after the first ones": {then(start, round(1, "a"), round(2, "b"), round(3, "b")), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Next(progress(c.given...), connected(events.ImplementerCommand))
+			require.NotEmpty(t, m.Record)
+			last, failed := m.Record[len(m.Record)-1].(events.RunFailed)
+			require.Equal(t, c.same, failed, "%+v", m)
+			if c.same {
+				require.Equal(t, events.FailSame, last.Code)
+				require.Contains(t, last.Reason, "ends in the same way as in the round before")
+			}
+		})
+	}
+}
+
+// A change that an earlier round has made is not built again.
+func TestDuplicateTree(t *testing.T) {
+	push := func(n int, tree, by string) []events.Event {
+		return one(enters(events.StageImplementing, n), events.RunCommitsPushed{Head: fmt.Sprint("head", n), Tree: tree, Base: base, By: by})
+	}
+	start := then(planned, one(events.RunPlanRecorded{Summary: "Do it."}, events.RunBudgetSet{Rounds: 9}))
+	for name, c := range map[string]struct {
+		given []events.Event
+		round string
+	}{
+		"of the first round":  {then(start, push(1, "A", "loop"), push(2, "B", "loop"), push(3, "A", "loop")), "round 1"},
+		"of none":             {then(start, push(1, "A", "loop"), push(2, "B", "loop"), push(3, "C", "loop")), ""},
+		"by a person":         {then(start, push(1, "A", "loop"), push(2, "B", "loop"), push(3, "A", "person")), ""},
+		"on another base":     {then(start, push(1, "A", "loop"), one(events.RunBaseRead{Branch: "main", Commit: other, Policy: policy}), push(2, "A", "loop")), ""},
+		"of an earlier build": {then(start, push(1, "", "loop"), push(2, "", "loop")), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := Next(progress(c.given...), connected(events.ImplementerCommand))
+			if c.round == "" {
+				require.NotNil(t, m.Do, "%+v", m)
+				return
+			}
+			require.NotEmpty(t, m.Record)
+			last, _ := m.Record[len(m.Record)-1].(events.RunFailed)
+			require.Equal(t, events.FailNoChange, last.Code)
+			require.Contains(t, last.Reason, c.round)
+		})
+	}
+}
