@@ -22,6 +22,7 @@ const (
 	maxActiveRuns     = 100
 	maxRounds         = 10
 	maxRunCents       = 100_000_000
+	maxTokenPrice     = 1_000_000 // cents for a million tokens
 	maxRunFiles       = 10_000
 	maxRunLines       = 1_000_000
 	maxSettings       = 256 << 10 // bytes of their stored form
@@ -52,6 +53,10 @@ func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSetting
 	c.Must(s.Cents >= 0 && s.Cents <= maxRunCents, prefix+"cents", "be between 0 and %d", maxRunCents)
 	c.Between(s.MaxFiles, 1, maxRunFiles, prefix+"maxFiles")
 	c.Between(s.MaxLines, 1, maxRunLines, prefix+"maxLines")
+	c.Must(s.IssueCents >= 0 && s.IssueCents <= maxRunCents, prefix+"issueCents", "be between 0 and %d", maxRunCents)
+	for name, price := range map[string]float64{"inputCents": s.Prices.Input, "outputCents": s.Prices.Output} {
+		c.Must(price >= 0 && price <= maxTokenPrice, prefix+"prices."+name, "be between 0 and %d", maxTokenPrice)
+	}
 	text, err := json.Marshal(s)
 	c.Must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
 	return s, c.Err()

@@ -84,8 +84,14 @@ func TestRepoSettings(t *testing.T) {
 		"fewer than none":    {"maxActive", "must be between 1 and 100", func(s *events.RepoSettings) { s.MaxActive = -1 }},
 		"too many rounds":    {"rounds", "must be between 1 and 10", func(s *events.RepoSettings) { s.Rounds = 11 }},
 		"a debt":             {"cents", "must be between 0 and 100000000", func(s *events.RepoSettings) { s.Cents = -1 }},
-		"too many files":     {"maxFiles", "must be between 1 and 10000", func(s *events.RepoSettings) { s.MaxFiles = 10_001 }},
-		"too many lines":     {"maxLines", "must be between 1 and 1000000", func(s *events.RepoSettings) { s.MaxLines = 1_000_001 }},
+		"an issue's debt":    {"issueCents", "must be between 0 and 100000000", func(s *events.RepoSettings) { s.IssueCents = -1 }},
+		"prices":             {"", "", func(s *events.RepoSettings) { s.Prices = events.TokenPrices{Input: 12.5, Output: 1000} }},
+		"a price below nothing": {"prices.inputCents", "must be between 0 and 1000000",
+			func(s *events.RepoSettings) { s.Prices.Input = -1 }},
+		"no number": {"prices.outputCents", "must be between 0 and 1000000",
+			func(s *events.RepoSettings) { s.Prices.Output = 1e7 }},
+		"too many files": {"maxFiles", "must be between 1 and 10000", func(s *events.RepoSettings) { s.MaxFiles = 10_001 }},
+		"too many lines": {"maxLines", "must be between 1 and 1000000", func(s *events.RepoSettings) { s.MaxLines = 1_000_001 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := repoDefaults

@@ -36,9 +36,9 @@ type Run struct {
 	costKeys  []string               // of the costs recorded so far, sorted
 
 	trees     map[string]int // the round that made each tree first, on the present base
-	plannedIn int    // the attempt of Plan in which the plan was recorded
-	failure   string // why the stage failed; a finding once it leads to another round
-	noted     bool   // the finding of this round is a person's note
+	plannedIn int            // the attempt of Plan in which the plan was recorded
+	failure   string         // why the stage failed; a finding once it leads to another round
+	noted     bool           // the finding of this round is a person's note
 }
 
 // Progress returns what is known of the run, whose stream has that id and version.

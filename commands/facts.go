@@ -52,6 +52,11 @@ func (h *Handler) Repo(ctx context.Context, workspace, id events.ID) (aggregates
 	return look(ctx, h, workspace, id, func(r *aggregates.Repo) aggregates.Repo { return *r })
 }
 
+// Issue returns what the runs of an issue cost so far.
+func (h *Handler) Issue(ctx context.Context, workspace, repo events.ID, number int) (aggregates.Issue, error) {
+	return look(ctx, h, workspace, events.IssueStream(repo, number), func(i *aggregates.Issue) aggregates.Issue { return *i })
+}
+
 // FarmSecretValues returns the vault's ids of the values of all secrets of a workspace, by name.
 func (h *Handler) FarmSecretValues(ctx context.Context, workspace events.ID) (map[string]events.ID, error) {
 	return look(ctx, h, workspace, events.FarmSecretStream, (*farm.FarmSecrets).Values)

@@ -54,6 +54,47 @@ func (h *Handler) EnterLane(ctx context.Context, c EnterLane) (Result, error) {
 	}))
 }
 
+// chargeIssue adds what a run cost to what all runs of its issue cost, if they share a budget.
+func chargeIssue(w *work.Unit, id events.ID, run *aggregates.Run, list []events.Event) error {
+	var costs []events.Event
+	for _, e := range list {
+		if c, ok := e.(events.RunCostRecorded); ok && (c.Cents > 0 || c.Unknown) {
+			costs = append(costs, events.IssueCostRecorded{Run: id, Key: c.Key, Cents: c.Cents, Unknown: c.Unknown})
+		}
+	}
+	if len(costs) == 0 {
+		return nil
+	}
+	repo, number := run.Issue()
+	budget, err := issueBudget(w, repo.ID)
+	if err != nil || budget == 0 {
+		return err
+	}
+	return work.On(events.IssueStream(repo.ID, number), func(*work.Unit, *aggregates.Issue) ([]events.Event, error) {
+		return costs, nil
+	})(w)
+}
+
+// issueBudget returns what all runs of an issue may cost together; 0 is no limit.
+func issueBudget(w *work.Unit, repo events.ID) (int64, error) {
+	return factOf(w, repo, func(r *aggregates.Repo) int64 { return r.Settings().IssueCents })
+}
+
+// requireMoney refuses an implementer's job once the runs of the issue have used up their budget. Whoever decided for it has
+// looked at an older state.
+func requireMoney(w *work.Unit, run *aggregates.Run) error {
+	repo, number := run.Issue()
+	budget, err := issueBudget(w, repo.ID)
+	if err != nil || budget == 0 {
+		return err
+	}
+	spent, err := factOf(w, events.IssueStream(repo.ID, number), func(i *aggregates.Issue) bool { return i.Spent(budget) })
+	if err == nil && spent {
+		return ErrRunMoved
+	}
+	return err
+}
+
 // moveKeys claims the keys that a run holds from now on, and releases those that it does not hold any more.
 func moveKeys(w *work.Unit, id events.ID, before, after *aggregates.Run) {
 	had, has := before.Keys(), after.Keys()

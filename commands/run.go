@@ -179,6 +179,9 @@ func onRun(id events.ID, decide func(*work.Unit, *aggregates.Run) ([]events.Even
 			return list, err
 		}
 		moveKeys(w, id, run, run.With(list...))
+		if err := chargeIssue(w, id, run, list); err != nil {
+			return nil, err
+		}
 		if slices.ContainsFunc(list, events.EndsRun) {
 			err = cancelJobs(w, run.OpenJobs())
 		}

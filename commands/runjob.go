@@ -31,8 +31,8 @@ type StartRunJob struct {
 	RepoName string                 `json:"-"` // present name of Spec.Repo
 }
 
-// StartRunJob stores both events or neither. It refuses a job that the run may not request, and one
-// whose input is not the one that the run's event names.
+// StartRunJob stores both events or neither. It refuses a job that the run may not request, one whose input is not the one
+// that the run's event names, and an implementer's that the issue has no money for.
 func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error) {
 	submit := h.submitJob(SubmitJob{Meta: c.Meta, Job: c.Request.Job, Spec: c.Spec, RepoName: c.RepoName}, events.ID{})
 	return h.Execute(ctx, c.Meta, c, func(w *work.Unit) error {
@@ -43,6 +43,11 @@ func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error
 				return nil, fmt.Errorf("start job %s of run %s as %s: only the loop does", c.Request.Job, c.Run, w.Meta.Actor.Name)
 			case c.Request.Input != c.Spec.InputSHA256:
 				return nil, fmt.Errorf("start job %s of run %s: its input is not the requested one", c.Request.Job, c.Run)
+			}
+			if c.Request.Purpose == events.JobImplements {
+				if err := requireMoney(w, run); err != nil {
+					return nil, err
+				}
 			}
 			return run.Record(c.Request)
 		})(w)

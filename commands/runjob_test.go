@@ -257,6 +257,42 @@ func TestT5JobsSettleWhenNothingMoreComes(t *testing.T) {
 	require.ErrorIs(t, err, aggregates.ErrRunOutOfStep)
 }
 
+// All runs of an issue share its budget, whichever replica spends it.
+func TestR35RunsOfAnIssueShareItsBudget(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	c := m.connection(web.Name)
+	c.Repo, c.Settings.IssueCents = web.ID, 100
+	_, err := m.ConnectRepo(t.Context(), c)
+	require.NoError(t, err)
+	record := func(run events.ID, e events.Event) {
+		t.Helper()
+		_, err := m.other.RecordRun(t.Context(), commands.RecordRun{Meta: systems(m.id), Run: run, Facts: []events.Event{e}})
+		require.NoError(t, err)
+	}
+	first, _ := m.coding(t, 1)
+	record(first, events.RunCostRecorded{Cents: 60, Key: "job/1/model"})
+	record(first, events.RunCancelled{})
+	second, _ := m.coding(t, 1)
+	_, err = m.StartRunJob(t.Context(), startRunJob(t, m.id, second))
+	require.NoError(t, err, "40 cents are left")
+	record(first, events.RunCostRecorded{Cents: 40, Key: "job/1/farm"}) // a late bill
+	for _, r := range []replica{m.replica, m.other} {
+		_, err = r.StartRunJob(t.Context(), startRunJob(t, m.id, second))
+		require.ErrorIs(t, err, commands.ErrRunMoved)
+		issue, err := r.Issue(t.Context(), m.id, web.ID, 1)
+		require.NoError(t, err)
+		cents, unknown := issue.Costs()
+		require.Equal(t, []any{int64(100), false}, []any{cents, unknown})
+	}
+	other, _ := m.coding(t, 2)
+	_, err = m.StartRunJob(t.Context(), startRunJob(t, m.id, other))
+	require.NoError(t, err, "another issue has a budget of its own")
+	record(other, events.RunCostRecorded{Unknown: true, Key: "job/2/model"})
+	_, err = m.StartRunJob(t.Context(), startRunJob(t, m.id, other))
+	require.ErrorIs(t, err, commands.ErrRunMoved, "what nobody knows may have cost all of it")
+}
+
 // A job that a person cancelled settles, also after the end of its run.
 func TestR9JobsCancelledByHandSettle(t *testing.T) {
 	t.Parallel()

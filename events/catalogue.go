@@ -54,7 +54,7 @@ func (n Noun) kindsOf(c Category) [][]decoder {
 var catalogue = []Noun{
 	users, workspaces, members, invitations, serviceAccounts,
 	denials, audits, signingKeys,
-	runs, decisions, repos,
+	runs, decisions, repos, issues,
 	authorities, enrollments, runners,
 	jobs,
 	farmSecrets,

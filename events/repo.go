@@ -78,6 +78,15 @@ type RepoSettings struct {
 	Cents     int64 `json:"cents"`     // budget of a run; 0 means none
 	MaxFiles  int   `json:"maxFiles"`  // that a run may change
 	MaxLines  int   `json:"maxLines"`  // that a run may add and remove
+
+	IssueCents int64       `json:"issueCents,omitempty"` // budget of all runs of an issue, since it was set; 0 means none
+	Prices     TokenPrices `json:"prices,omitzero"`
+}
+
+// TokenPrices are cents for a million tokens of the implementer's model, for implementers that report no cost.
+type TokenPrices struct {
+	Input  float64 `json:"inputCents"`
+	Output float64 `json:"outputCents"`
 }
 
 // An ImplementerKind says who writes the code.

@@ -284,7 +284,11 @@ type RunCostRecorded struct {
 	Quantity int64  `json:"quantity"`
 	Key      string `json:"key,omitempty"`     // such as "job/<id>/farm"
 	Unknown  bool   `json:"unknown,omitempty"` // nobody knows the cost, and Cents is 0
+	Basis    string `json:"basis,omitempty"`   // [CostByPrices], or "" if it was reported or measured
 }
+
+// CostByPrices is the basis of a cost that the prices of the settings say, for tokens that were reported.
+const CostByPrices = "price_table"
 
 func (RunCostRecorded) Kind() string { return "run.cost_recorded" }
 

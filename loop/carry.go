@@ -26,6 +26,12 @@ func (r *runner) look(ctx context.Context) (in Surroundings, err error) {
 	if in.Jobs, err = r.openJobs(ctx); err != nil {
 		return in, err
 	}
+	if in.Repo.Settings.IssueCents > 0 {
+		if in.Issue, err = r.Commands.Issue(ctx, r.workspace, r.p.Repo.ID, r.p.Issue); err != nil {
+			return in, err
+		}
+		r.issue = in.Issue
+	}
 	if r.p.Stage == events.StageQueued && !r.p.Over() {
 		if in.Earlier, err = r.table.earlier(ctx, r.workspace, r.p.Repo.ID, r.p.Issue, r.run); err != nil {
 			return in, err

@@ -156,6 +156,10 @@ func (r *runner) task(ctx context.Context) (task, error) {
 	if policy.Cents > 0 {
 		t.Limits.Cents = max(1, policy.Cents-r.p.Cents)
 	}
+	if budget := r.repo.Settings.IssueCents; budget > 0 {
+		spent, _ := r.issue.Costs()
+		t.Limits.Cents = min(cmp.Or(t.Limits.Cents, budget), max(1, budget-spent))
+	}
 	switch {
 	case r.p.Rebased:
 		t.Stage = "conflict"

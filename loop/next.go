@@ -14,6 +14,7 @@ type Surroundings struct {
 	Earlier bool                   // an earlier run of the same issue is not tidied up yet
 	Jobs    map[events.ID]JobState // at the farm, of the run's unsettled jobs
 	Look    *client.LookResult     // how its branch and pull request are at the code host; nil if nobody looked
+	Issue   aggregates.Issue       // what its runs cost, if they share a budget
 	Now     time.Time
 }
 

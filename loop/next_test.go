@@ -251,12 +251,18 @@ func TestNextGivesUp(t *testing.T) {
 			job(3, "test", "required", head, "failed"), job(4, "lint", "required", head, "succeeded")), "command", events.FailRounds},
 		"R35: the budget is used": {then(coding, one(events.RunBudgetSet{Cents: 5, Rounds: 3}, events.RunCostRecorded{Cents: 5, Key: "k"})),
 			"command", events.FailBudget},
+		"R35: that of the issue is": {coding, "command", events.FailBudget},
 		"R36: nobody knows what is left of it": {then(coding, one(events.RunBudgetSet{Cents: 5, Rounds: 3},
 			events.RunCostRecorded{Key: "k", Unknown: true})), "command", events.FailBudget},
 		"the farm cannot": {then(coding, thrice(events.JobImplements, base, events.JobStateLost)), "command", events.FailSurroundings},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := Next(progress(c.given...), connected(c.kind))
+			in := connected(c.kind)
+			if name == "R35: that of the issue is" {
+				in.Repo.Settings.IssueCents = 40
+				in.Issue.Apply(events.IssueCostRecorded{Cents: 40}, events.Actor{})
+			}
+			m := Next(progress(c.given...), in)
 			require.NotEmpty(t, m.Record)
 			last, ok := m.Record[len(m.Record)-1].(events.RunFailed)
 			require.True(t, ok, "%+v", m)

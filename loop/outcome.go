@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		return w, nil, err
 	}
 	o := parseOutcome(text, secrets)
-	cost := o.costOf(id)
+	cost := o.costOf(id, r.repo.Settings.Prices)
 	if why := r.missed(o, job); why != "" {
 		return w, []events.Event{cost, events.RunWaiting{Code: events.WaitAgent, Detail: why, Job: id}}, r.note(ctx, id, why)
 	}
@@ -218,13 +219,18 @@ func (o outcome) message(title string) string {
 	return o.CommitMessage
 }
 
-// costOf returns the cost that an implementer reports. What it does not report is unknown, and not nothing.
-func (o outcome) costOf(job events.ID) events.RunCostRecorded {
+// costOf returns the cost that an implementer reports, or that of the tokens which it reports. What it does not report is
+// unknown, and not nothing.
+func (o outcome) costOf(job events.ID, prices events.TokenPrices) events.RunCostRecorded {
 	e := events.RunCostRecorded{Source: "model", Key: fmt.Sprintf("job/%s/model", job), Unknown: true}
 	if c := o.Cost; c != nil {
 		e.Quantity = max(0, c.InputTokens) + max(0, c.OutputTokens)
-		if c.Cents != nil && *c.Cents >= 0 && *c.Cents < maxCents {
+		byTokens := (prices.Input*float64(max(0, c.InputTokens)) + prices.Output*float64(max(0, c.OutputTokens))) / 1e6
+		switch {
+		case c.Cents != nil && *c.Cents >= 0 && *c.Cents < maxCents:
 			e.Cents, e.Unknown = int64(*c.Cents+0.5), false
+		case c.Cents == nil && prices != events.TokenPrices{} && e.Quantity > 0 && byTokens < maxCents:
+			e.Cents, e.Unknown, e.Basis = int64(math.Ceil(byTokens)), false, events.CostByPrices
 		}
 	}
 	return e

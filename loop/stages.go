@@ -145,6 +145,13 @@ func implementAt(p *aggregates.Progress, in Surroundings, head string, attempt i
 		}
 		return fail(p, events.FailBudget, strings.TrimSpace(reason+" "+lastFinding(p)))
 	}
+	if budget := in.Repo.Settings.IssueCents; in.Issue.Spent(budget) {
+		reason := fmt.Sprintf("The budget of %d cents for all runs of the issue is used.", budget)
+		if _, unknown := in.Issue.Costs(); unknown {
+			reason = fmt.Sprintf("Nobody knows what a run of the issue cost, so all of its budget of %d cents counts as used.", budget)
+		}
+		return fail(p, events.FailBudget, strings.TrimSpace(reason+" "+lastFinding(p)))
+	}
 	if pause := in.Repo.RetryAt.Sub(in.Now); pause > 0 {
 		return wait(events.WaitAgent, in.Repo.Missed, pause)
 	}
@@ -308,7 +315,9 @@ func failure(j *aggregates.RunJob) string {
 }
 
 // isIdle reports whether a job was ended because it printed nothing.
-func isIdle(j *aggregates.RunJob) bool { return j.State == events.JobStateTimedOut && j.Reason == "idle" }
+func isIdle(j *aggregates.RunJob) bool {
+	return j.State == events.JobStateTimedOut && j.Reason == "idle"
+}
 
 // review looks at the whole change once more before people are asked.
 func review(p *aggregates.Progress, _ Surroundings) (Move, bool) {

@@ -236,6 +236,7 @@ type runner struct {
 	// Of the present move.
 	p     *aggregates.Progress
 	repo  Repo
+	issue aggregates.Issue
 	from  aggregates.Repo
 	known bool // the repository was connected at some time
 }

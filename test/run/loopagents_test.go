@@ -17,6 +17,7 @@ func agents(t *testing.T, w *workshop) {
 	w.runAll(t, map[string]func(*testing.T, *workshop){
 		"R3 an implementer that prints nothing": idleImplementer,
 		"R6 an implementer without its model":   modelAway,
+		"R35 runs of an issue share its budget": issueBudget,
 		"the same failure twice":                sameFailure,
 		"R29 a change that was there before":    sameChange,
 	})
@@ -88,4 +89,32 @@ func sameChange(t *testing.T, w *workshop) {
 	require.Len(t, r.jobs("implement"), 3)
 	require.Len(t, r.jobs("test"), 2, "what was built is not built again")
 	r.await("run.tidied")
+}
+
+// issueBudget has an implementer that never gets it right, and spends 40 cents or what it may each time. When the issue is tried
+// again, nothing is left of its budget.
+func issueBudget(t *testing.T, w *workshop) {
+	s := requires(`tr -dc a-z </dev/urandom | head -c 20; exit 1`).byCommand(`date +%N >words.txt
+		left=$(sed -n 's/.*"cents":\([0-9]*\).*/\1/p' "$SVC_IN/task.json")
+		if test "$left" -gt 40; then left=40; fi
+		echo '{"status":"done","cost":{"cents":'$left'}}' >"$SVC_OUT/outcome.json"`)
+	s["issueCents"], s["rounds"] = 100, 3
+	p := w.newProject(t, "github", s)
+	first := p.queue("Do it", "Please.")
+	first.await("run.tidied")
+	require.Len(t, first.jobs("implement"), 3)
+	a := p.owner.expect(t, http.StatusCreated, "POST", p.api("/runs/"+first.id+"/retry"), nil)
+	second := &loopRun{p, decode[struct{ ID string }](t, a).ID, first.issue}
+	failed := second.await("run.failed")
+	require.Equal(t, "budget", failed.text("code"))
+	require.Contains(t, failed.text("reason"), "The budget of 100 cents for all runs of the issue is used.")
+	require.Empty(t, second.jobs("implement"))
+	spent := 0.0
+	for n := range 6 {
+		if cost := first.await("run.cost_recorded", n+1); cost.text("source") == "model" {
+			spent += cost["cents"].(float64)
+		}
+	}
+	require.LessOrEqual(t, spent, 100.0)
+	require.Greater(t, spent, 80.0)
 }

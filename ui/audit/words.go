@@ -37,6 +37,7 @@ var sentences = map[string][2]string{
 	"invitation.resent":                {"Sent an invitation again", "send an invitation again"},
 	"invitation.revoked":               {"Withdrew an invitation", "withdraw an invitation"},
 	"invitation.sent":                  {"Invited somebody", "invite somebody"},
+	"issue.cost_recorded":              {"Added to the cost of an issue", ""},
 	"job.accepted":                     {"Accepted a job on a runner", ""},
 	"job.artifact_stored":              {"Stored a file of a job", ""},
 	"job.artifacts_abandoned":          {"Gave up waiting for files of a job", ""},

@@ -20,6 +20,14 @@ type repoSettings struct {
 	Cents            int64              `json:"cents" example:"500"`
 	MaxFiles         int                `json:"maxFiles" example:"50"`
 	MaxLines         int                `json:"maxLines" example:"1500"`
+	IssueCents       int64              `json:"issueCents" example:"2000"`
+	Prices           tokenPrices        `json:"prices"`
+}
+
+// tokenPrices are prices of the implementer's model.
+type tokenPrices struct {
+	Input  float64 `json:"inputCents" minimum:"0" maximum:"1000000" doc:"Cents for a million input tokens." example:"125"`
+	Output float64 `json:"outputCents" minimum:"0" maximum:"1000000" doc:"Cents for a million output tokens." example:"1000"`
 }
 
 // A RepoSettingsChange has the settings to change; absent ones keep their value, or get the default of a new
@@ -38,6 +46,8 @@ type RepoSettingsChange struct {
 	Cents            *int64              `json:"cents,omitempty" minimum:"0" maximum:"100000000" doc:"Budget of a run in cents; 0 is no limit, and the default."`
 	MaxFiles         *int                `json:"maxFiles,omitempty" minimum:"1" maximum:"10000" doc:"Files that a run may change. Defaults to 50."`
 	MaxLines         *int                `json:"maxLines,omitempty" minimum:"1" maximum:"1000000" doc:"Lines that a run may add and remove. Defaults to 1,500."`
+	IssueCents       *int64              `json:"issueCents,omitempty" minimum:"0" maximum:"100000000" doc:"Budget in cents of all runs of an issue, from when it is set; 0 is no limit, and the default."`
+	Prices           *tokenPrices        `json:"prices,omitempty" doc:"What the tokens cost that an implementer reports without their cost. Without prices such a cost is unknown."`
 }
 
 // A repoImplementer is what changes the code.
@@ -84,6 +94,8 @@ func (c *RepoSettingsChange) applyTo(s events.RepoSettings) events.RepoSettings 
 	set(&s.Cents, c.Cents)
 	set(&s.MaxFiles, c.MaxFiles)
 	set(&s.MaxLines, c.MaxLines)
+	set(&s.IssueCents, c.IssueCents)
+	set((*tokenPrices)(&s.Prices), c.Prices)
 	return s
 }
 
@@ -121,6 +133,7 @@ func newRepoSettings(s events.RepoSettings) repoSettings {
 		Branch: s.Branch, RequiredJobs: []requiredJob{}, ProtectedPaths: append([]string{}, s.ProtectedPaths...),
 		MayAllowOnce: s.MayAllowOnce, Landing: s.Landing, Method: s.Method, ApproverNotQueue: s.ApproverNotQueue,
 		MaxActive: s.MaxActive, Rounds: s.Rounds, Cents: s.Cents, MaxFiles: s.MaxFiles, MaxLines: s.MaxLines,
+		IssueCents: s.IssueCents, Prices: tokenPrices(s.Prices),
 		Implementer: repoImplementer{
 			Kind: s.Implementer.Kind, Run: s.Implementer.Run, Secrets: s.Implementer.Secrets, Labels: s.Implementer.Labels,
 			Sandbox: schema.NewSandbox(s.Implementer.Sandbox), RunSeconds: s.Implementer.RunSeconds, IdleSeconds: s.Implementer.IdleSeconds,
