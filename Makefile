@@ -75,7 +75,7 @@ SEQUENTIAL := aggregates aggregates/farm atomicfile cmd/internal/program cmd/svc
   http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \
   http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input input/markdown \
   migrations projections projections/auditlog projections/farmviews projections/runviews proof sessions \
-  test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
+  test/agents test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
   ui ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/jobs ui/kit ui/members ui/needs ui/repos ui/runs \
   ui/search ui/serviceaccounts ui/settings ui/signin ui/styleguide ui/workspaces
 
@@ -109,6 +109,13 @@ test-raced:
 .PHONY: test-clients
 test-clients: build postgres-check node-check ## lint the API's description, run clients generated from it, and check the code host
 	cd test/clients && npm ci --silent --fetch-retries=5 && node codehost.mjs && node run.mjs
+
+AGENTS := @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
+
+.PHONY: agents
+agents: jq-check node-check ## run the examples of implementers with real agents and a model server on this machine; takes 1 GB
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && npm install --silent --no-audit --no-fund --prefix "$$dir" $(AGENTS) && \
+	SVC_AGENTS="$$dir/node_modules/.bin" $(GO) test -count=1 $(UNVETTED) -v -run TestRealAgents ./test/agents
 
 .PHONY: test-browser
 test-browser: build postgres-check node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client

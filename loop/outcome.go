@@ -96,11 +96,7 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	case o.Status == "gave_up":
 		return w, append([]events.Event{cost}, failed(r.p, events.FailGaveUp, "The implementer gave up: "+o.Summary)...), nil
 	case o.Status != "done":
-		reason := "The implementer ended without saying what it did."
-		if tail, err := r.logTail(ctx, id, 500); err == nil && len(tail) > 0 {
-			reason += " Its last output: " + clean(strings.ToValidUTF8(string(tail), "�"))
-		}
-		finding = reason
+		finding = r.unfinished(ctx, id, o)
 	}
 	if finding != "" {
 		return w, append([]events.Event{cost}, again(r.p, Surroundings{Repo: r.repo}, events.FailGaveUp, finding).Record...), nil
@@ -127,6 +123,18 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	}
 	w = written{change: diff, message: o.message(r.p.IssueRead.Title), at: id.Time(), parent: job.Head, facts: []events.Event{cost}}
 	return w, nil, nil
+}
+
+// unfinished returns why a job in which the implementer did not say that it is done is not enough.
+func (r *runner) unfinished(ctx context.Context, job events.ID, o outcome) string {
+	if o.Summary != "" {
+		return "The implementer did not finish: " + o.Summary
+	}
+	reason := "The implementer ended without saying what it did."
+	if tail, err := r.logTail(ctx, job, 500); err == nil && len(tail) > 0 {
+		reason += " Its last output: " + clean(strings.ToValidUTF8(string(tail), "�"))
+	}
+	return reason
 }
 
 // missed returns why the implementer was not available to a job: it said so, or printed nothing for too long. It is "" if

@@ -110,7 +110,7 @@ func issueBudget(t *testing.T, w *workshop) {
 	require.Contains(t, failed.text("reason"), "The budget of 100 cents for all runs of the issue is used.")
 	require.Empty(t, second.jobs("implement"))
 	spent := 0.0
-	for n := range 6 {
+	for n := range 9 {
 		if cost := first.await("run.cost_recorded", n+1); cost.text("source") == "model" {
 			spent += cost["cents"].(float64)
 		}
