@@ -68,14 +68,20 @@ const restAddress = "http://127.0.0.1:4000"
 func TestToursWork(t *testing.T) {
 	t.Parallel()
 	s := newUnsignedInstallation(t)
-	svc := s.start("SVC_VERBOSE=false").waitForOutput(runningBanner)
+	svc := s.start("SVC_VERBOSE=false", "PATH="+fakeAgent(t)+":"+os.Getenv("PATH")).waitForOutput(runningBanner)
 	require.NoError(t, os.Symlink(s.data, filepath.Join(s.home, ".svc")))
 	require.NoError(t, os.Symlink(programs, filepath.Join(s.home, "bin")))
+	examples, err := filepath.Abs("../../examples")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(examples, filepath.Join(s.home, "examples")))
 	const test, dist = `run: "echo compiling; go test ./..."`, `run: "./dist.sh"`
 	change := strings.NewReplacer(restAddress, s.dev().RestURL, test, test+cached(t), dist, dist+cached(t))
 	first, rest := readTour(t, "README.md", "## A tour of five steps", change), readTour(t, "docs/tour.md", "# The rest of the tour", change)
-	shown := slices.Concat(first.shown, rest.shown, first.shown, rest.shown)
-	answers := runCommands(t, s.home, first.script+rest.script+first.script+rest.script)
+	agent := readTour(t, "docs/implementers.md", "## From nothing to an agent's first merged change", strings.NewReplacer(
+		restAddress, s.dev().RestURL, `"kind": "bubblewrap", "network": "host"`, `"kind": "none"`)) // so that it finds the agent of the test
+	shown := slices.Concat(first.shown, rest.shown, first.shown, rest.shown, agent.shown)
+	answers := runCommands(t, s.home, first.script+rest.script+first.script+rest.script+
+		"export ANTHROPIC_API_KEY=sk-ant-none\n"+agent.script)
 	require.Len(t, answers, len(shown), strings.Join(answers, "\n"))
 	for i := range shown {
 		want, got := answerForm(t, strings.ReplaceAll(shown[i], ", …", "")), answerForm(t, answers[i])
@@ -106,6 +112,17 @@ func TestToursWork(t *testing.T) {
 		}
 	}
 	s.stop(svc)
+}
+
+// fakeAgent returns a folder with a program that changes the code and prints what Claude Code has printed.
+func fakeAgent(t *testing.T) string {
+	t.Helper()
+	envelope, err := filepath.Abs("../../examples/implementers/testdata/claude-code/done.txt")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	script := "#!/bin/sh\ncat >/dev/null\necho Goeie >words/fy\ncat '" + envelope + "'\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "claude"), []byte(script), 0o700))
+	return dir
 }
 
 // newUnsignedInstallation returns an installation as svc-db leaves it, in which nothing is signed yet.
