@@ -163,6 +163,8 @@ type RunBaseRead struct {
 	Commit       string   `json:"commit"`
 	Policy       string   `json:"policySha"`
 	RequiredJobs []string `json:"requiredJobs"`
+	Rounds       int      `json:"rounds,omitempty"` // that the policy allows a run; 0 is not said
+	Cents        int64    `json:"cents,omitempty"`  // likewise
 }
 
 func (RunBaseRead) Kind() string { return "run.base_read" }

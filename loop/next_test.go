@@ -230,6 +230,20 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// The policy file lowers what the settings let a run use.
+func TestThePolicyLimitsTheBudget(t *testing.T) {
+	in := connected(events.ImplementerCommand)
+	in.Repo.Settings.Cents = 500
+	budget := func(base events.RunBaseRead) events.Event {
+		base.Branch, base.Commit, base.Policy = "main", "c1", policy
+		m := Next(progress(then(planned, one(base))...), in)
+		require.Greater(t, len(m.Record), 1, "%+v", m)
+		return m.Record[1]
+	}
+	require.Equal(t, events.RunBudgetSet{Cents: 200, Rounds: 2}, budget(events.RunBaseRead{Cents: 200, Rounds: 2}))
+	require.Equal(t, events.RunBudgetSet{Cents: 500, Rounds: 3}, budget(events.RunBaseRead{}), "an earlier build said nothing")
+}
+
 func tenTimes(list ...events.Event) (all []events.Event) {
 	for range maxPostponed {
 		all = append(all, list...)

@@ -39,7 +39,7 @@ func (r *runner) baseRead(branch, commit, sha string, p client.Policy) (events.R
 	if err != nil {
 		return events.RunBaseRead{}, err
 	}
-	e := events.RunBaseRead{Branch: branch, Commit: commit, Policy: sha, RequiredJobs: []string{}}
+	e := events.RunBaseRead{Branch: branch, Commit: commit, Policy: sha, RequiredJobs: []string{}, Rounds: p.Rounds, Cents: p.Cents}
 	for _, j := range jobs {
 		e.RequiredJobs = append(e.RequiredJobs, j.Name)
 	}

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,7 +82,8 @@ func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		planned.Steps = append(planned.Steps, "Pass "+strings.Join(p.Base.RequiredJobs, ", ")+" at the farm")
 	}
 	planned.Steps = append(planned.Steps, "Ask a person to approve the merge into "+p.Base.Branch)
-	return enter(p, events.StageImplementing, planned, events.RunBudgetSet{Cents: s.Cents, Rounds: s.Rounds}), true
+	budget := events.RunBudgetSet{Cents: cmp.Or(p.Base.Cents, s.Cents), Rounds: cmp.Or(p.Base.Rounds, s.Rounds)}
+	return enter(p, events.StageImplementing, planned, budget), true
 }
 
 // implement gets a commit, and has it checked against the guardrails.
