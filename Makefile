@@ -73,7 +73,7 @@ SEQUENTIAL := aggregates aggregates/farm atomicfile cmd/internal/program cmd/svc
   deletion dev/codehost/bare dev/pgserver dev/seed engine/codehost engine/estimate engine/guardrail engine/policy events events/store \
   farm/artifacts farm/certificate farm/jobinput farm/runner/mask farm/secrets farm/wire fault filelock \
   http/auth http/fair http/limit http/middleware http/openapi http/reply http/rest http/rest/audit http/rest/door \
-  http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input input/markdown \
+  http/rest/farm http/rest/jobs http/rest/people http/rest/runs http/router input input/markdown loop/outcome \
   migrations projections projections/auditlog projections/farmviews projections/runviews proof sessions \
   test/agents test/bench test/contributing test/documents test/installer test/leak test/pgtest test/plans test/run test/tools \
   ui ui/account ui/asset ui/audit ui/backlog ui/dashboard ui/farm ui/insights ui/jobs ui/kit ui/members ui/needs ui/repos ui/runs \

@@ -105,7 +105,7 @@ func (r *Run) applyDecision(e events.Event) {
 		if e.About != events.MergeApproval { // for a merge approval, the stage's own status says that it waits
 			r.p.Status = events.RunStatusNeedsInput
 		}
-		if n := len(r.p.Jobs); e.About == events.FactReview && n > 0 && r.p.Jobs[n-1].Purpose == events.JobImplements {
+		if n := len(r.p.Jobs); e.About == events.FactReview && n > 0 && r.p.Jobs[n-1].Purpose.IsImplementers() {
 			r.p.Jobs[n-1].Asked = true
 		}
 	case events.DecisionAnswered:

@@ -66,7 +66,7 @@ func (c *repoCheck) implementer(field string, i events.Implementer) events.Imple
 	i.Kind = cmp.Or(i.Kind, events.ImplementerPatch)
 	switch i.Kind {
 	case events.ImplementerPatch:
-		given := i.Run != "" || i.RunSeconds != 0 || i.IdleSeconds != 0 || len(i.Secrets)+len(i.Labels) > 0 ||
+		given := i.Run != "" || i.RunSeconds != 0 || i.IdleSeconds != 0 || len(i.Secrets)+len(i.Labels)+len(i.Stages) > 0 ||
 			i.Sandbox != events.JobSandbox{}
 		c.Must(!given, field+"kind", "be command if other fields are given")
 		return events.Implementer{Kind: i.Kind}
@@ -82,6 +82,10 @@ func (c *repoCheck) implementer(field string, i events.Implementer) events.Imple
 	job = c.job(field, implementerFields, job)
 	const day = 24 * 60 * 60
 	c.Between(i.IdleSeconds, 0, day, field+"idleSeconds")
+	for n, stage := range i.Stages {
+		c.OneOf(string(stage), field+"stages", string(events.JobAnalyzes), string(events.JobPlans), string(events.JobReviews))
+		c.Must(!slices.Contains(i.Stages[:n], stage), field+"stages", "name each once")
+	}
 	i.Labels, i.Sandbox, i.RunSeconds = job.Labels, job.Sandbox, job.RunSeconds
 	return i
 }

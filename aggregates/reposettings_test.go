@@ -65,6 +65,15 @@ func TestRepoSettings(t *testing.T) {
 			func(s *events.RepoSettings) { s.Implementer = events.Implementer{Kind: events.ImplementerCommand} }},
 		"a command for a patch": {"implementer.kind", "must be command if other fields are given",
 			func(s *events.RepoSettings) { s.Implementer.Run = "true" }},
+		"stages": {"", "", func(s *events.RepoSettings) {
+			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "x", Stages: []events.JobPurpose{"plan", "review"}}
+		}},
+		"a stage of its own": {"implementer.stages", "must be one of analyze, plan, review", func(s *events.RepoSettings) {
+			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "x", Stages: []events.JobPurpose{"merge"}}
+		}},
+		"a stage twice": {"implementer.stages", "must name each once", func(s *events.RepoSettings) {
+			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "x", Stages: []events.JobPurpose{"plan", "plan"}}
+		}},
 		"an idle day and more": {"implementer.idleSeconds", "must be between 0 and 86400", func(s *events.RepoSettings) {
 			s.Implementer = events.Implementer{Kind: events.ImplementerCommand, Run: "x", IdleSeconds: 86401}
 		}},

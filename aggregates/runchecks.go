@@ -110,7 +110,13 @@ func (r *Run) mayRequest(e events.RunJobRequested) bool {
 	required := r.p.Base != nil && slices.Contains(r.p.Base.RequiredJobs, e.Name)
 	switch e.Purpose {
 	case events.JobImplements:
-		return active && r.p.Stage == events.StageImplementing && !r.p.StageOver && !r.p.Spent()
+		return active && r.works(events.StageImplementing)
+	case events.JobAnalyzes:
+		return active && r.works(events.StageAnalyze)
+	case events.JobPlans:
+		return active && r.works(events.StagePlan)
+	case events.JobReviews:
+		return active && r.works(events.StageSelfReview) && e.Head == r.p.Head
 	case events.JobRequired:
 		return active && required && e.Head == r.p.Head
 	case events.JobLane:
@@ -129,9 +135,12 @@ func (r *Run) mayMiss(job events.ID) bool {
 		return true
 	}
 	j := r.p.job(job)
-	return j >= 0 && j == len(r.p.Jobs)-1 && r.p.Jobs[j].Purpose == events.JobImplements && r.p.Jobs[j].State != "" &&
+	return j >= 0 && j == len(r.p.Jobs)-1 && r.p.Jobs[j].Purpose.IsImplementers() && r.p.Jobs[j].State != "" &&
 		!r.p.Jobs[j].Away && r.p.Jobs[j].Round == r.p.Round()
 }
+
+// works reports whether the implementer may work on a stage: it is the present one, and there is money.
+func (r *Run) works(s events.Stage) bool { return r.p.Stage == s && !r.p.StageOver && !r.p.Spent() }
 
 func (r *Run) mayTidy(e events.RunTidied) bool {
 	return r.Over() && r.p.Tidied == nil && slices.Contains([]string{"merged", "closed", "left", "none"}, e.PullRequest) &&

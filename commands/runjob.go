@@ -44,7 +44,7 @@ func (h *Handler) StartRunJob(ctx context.Context, c StartRunJob) (Result, error
 			case c.Request.Input != c.Spec.InputSHA256:
 				return nil, fmt.Errorf("start job %s of run %s: its input is not the requested one", c.Request.Job, c.Run)
 			}
-			if c.Request.Purpose == events.JobImplements {
+			if c.Request.Purpose.IsImplementers() {
 				if err := requireMoney(w, run); err != nil {
 					return nil, err
 				}

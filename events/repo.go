@@ -107,6 +107,7 @@ type Implementer struct {
 	Sandbox     JobSandbox      `json:"sandbox,omitzero"`
 	RunSeconds  int             `json:"runSeconds,omitempty"`
 	IdleSeconds int             `json:"idleSeconds,omitempty"` // without a byte of output
+	Stages      []JobPurpose    `json:"stages,omitempty"`      // that it does besides implementing
 }
 
 // A RequiredJob is a job that the head of a branch has to pass.

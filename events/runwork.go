@@ -117,10 +117,18 @@ type JobPurpose string
 // The purposes. Jobs from before they were recorded have none.
 const (
 	JobImplements JobPurpose = "implement" // it changes the code
+	JobAnalyzes   JobPurpose = "analyze"   // the implementer says what it knows of the issue
+	JobPlans      JobPurpose = "plan"      // it says how it would solve it
+	JobReviews    JobPurpose = "review"    // it reviews the head
 	JobRequired   JobPurpose = "required"  // it tests the head of the branch
 	JobLane       JobPurpose = "lane"      // it tests a merge candidate
 	JobAfterMerge JobPurpose = "merged"    // it tests a merge commit that is no candidate
 )
+
+// IsImplementers reports whether jobs for that purpose run the implementer.
+func (p JobPurpose) IsImplementers() bool {
+	return p == JobImplements || p == JobAnalyzes || p == JobPlans || p == JobReviews
+}
 
 // RunJobRequested says that the run asked the build farm for a job, which checks out Head. Attempt
 // counts the tries of the same job that failed through no fault of the code; 1 is the first.

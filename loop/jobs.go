@@ -53,8 +53,8 @@ func (r *runner) spec(ctx context.Context, j Job) (events.JobSpec, []byte, error
 		Repo:        &events.JobRepo{ID: r.p.Repo.ID, Name: r.from.Name(), Commit: j.Head, Ref: r.refOf(j)},
 		Retry:       events.JobRetry{MaxAttempts: 2, On: []string{"lost", "infra"}},
 	}
-	if j.Purpose == events.JobImplements {
-		return r.implementSpec(ctx, spec)
+	if j.Purpose.IsImplementers() {
+		return r.implementSpec(ctx, spec, j.Purpose)
 	}
 	policy, _, err := r.policy(ctx)
 	if err != nil {
@@ -92,15 +92,15 @@ func (r *runner) refOf(j Job) string {
 }
 
 // implementSpec completes the specification of a job that runs the implementer.
-func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec) (events.JobSpec, []byte, error) {
+func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec, purpose events.JobPurpose) (events.JobSpec, []byte, error) {
 	i := r.repo.Settings.Implementer
-	spec.Steps = []events.JobStep{{Name: "implement", Run: i.Run}}
+	spec.Steps = []events.JobStep{{Name: string(purpose), Run: i.Run}}
 	spec.Secrets, spec.Requires.Labels, spec.Sandbox, spec.Collect = i.Secrets, i.Labels, i.Sandbox, true
 	spec.Timeouts = events.JobTimeouts{
 		QueueSeconds: queueSeconds, RunSeconds: cmp.Or(i.RunSeconds, defaultRun), CancelGraceSeconds: cancelGrace,
 		IdleSeconds: cmp.Or(i.IdleSeconds, defaultIdle),
 	}
-	t, err := r.task(ctx)
+	t, err := r.task(ctx, purpose)
 	if err != nil {
 		return spec, nil, err
 	}
@@ -111,7 +111,7 @@ func (r *runner) implementSpec(ctx context.Context, spec events.JobSpec) (events
 // A task is task.json, what an implementer is asked for. Contract is its version.
 type task struct {
 	Contract     int        `json:"contract"`
-	Stage        string     `json:"stage"` // implement, fix, conflict
+	Stage        string     `json:"stage"` // analyze, plan, implement, fix, conflict, review
 	Run          string     `json:"run"`
 	Round        int        `json:"round"`
 	Issue        taskIssue  `json:"issue"`
@@ -140,7 +140,7 @@ type taskLimits struct {
 }
 
 // task returns the task of the present round.
-func (r *runner) task(ctx context.Context) (task, error) {
+func (r *runner) task(ctx context.Context, purpose events.JobPurpose) (task, error) {
 	policy, _, err := r.policy(ctx)
 	if err != nil {
 		return task{}, err
@@ -148,7 +148,7 @@ func (r *runner) task(ctx context.Context) (task, error) {
 	i := r.repo.Settings.Implementer
 	body, _ := markdown.Shown(r.p.IssueRead.Body)
 	t := task{
-		Contract: 1, Stage: "implement", Run: r.run.String(), Round: r.p.Round(), Facts: r.p.Facts, Plan: r.p.Plan.Summary,
+		Contract: 1, Stage: string(purpose), Run: r.run.String(), Round: r.p.Round(), Facts: r.p.Facts,
 		Findings: r.p.Findings[max(0, len(r.p.Findings)-maxTaskFinding):], Instructions: policy.Instructions,
 		Issue:  taskIssue{r.p.Issue, r.p.IssueRead.Title, body, r.p.IssueRead.URL},
 		Limits: taskLimits{cmp.Or(i.RunSeconds, defaultRun), cmp.Or(i.IdleSeconds, defaultIdle), 0, policy.MaxFiles, policy.MaxLines},
@@ -160,13 +160,18 @@ func (r *runner) task(ctx context.Context) (task, error) {
 		spent, _ := r.issue.Costs()
 		t.Limits.Cents = min(cmp.Or(t.Limits.Cents, budget), max(1, budget-spent))
 	}
+	if r.p.Plan != nil {
+		t.Plan = r.p.Plan.Summary
+	}
 	switch {
+	case purpose != events.JobImplements:
 	case r.p.Rebased:
 		t.Stage = "conflict"
 	case r.p.Round() > 1:
 		t.Stage = "fix"
 	}
-	if last := lastJob(r.p, events.JobImplements, "", ""); last != nil && (r.p.Rebased || r.p.HeadRound < last.Round) {
+	if last := lastJob(r.p, events.JobImplements, "", ""); last != nil &&
+		(r.p.Rebased || r.p.HeadRound < last.Round || purpose == events.JobReviews) {
 		diff, err := r.readFile(ctx, last.Job, diffFile, maxPreviousDiff)
 		if err != nil && !errors.Is(err, errNoFile) {
 			return task{}, err
@@ -189,7 +194,7 @@ const maxPreviousDiff = 256 << 10
 func lastFailed(p *aggregates.Progress) *aggregates.RunJob {
 	for i := len(p.Jobs) - 1; i >= 0; i-- {
 		j := &p.Jobs[i]
-		if j.Purpose != events.JobImplements && j.Round == p.Round()-1 && j.State != "" && j.State != events.JobStateSucceeded {
+		if !j.Purpose.IsImplementers() && j.Round == p.Round()-1 && j.State != "" && j.State != events.JobStateSucceeded {
 			return j
 		}
 	}

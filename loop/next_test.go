@@ -99,6 +99,9 @@ func TestNext(t *testing.T) {
 		return events.RunStageFailed{Stage: s, Attempt: 1, Reason: reason}
 	}
 	over := events.RunCancelled{Reason: "no"}
+	consults := func(in *Surroundings) {
+		in.Repo.Settings.Implementer.Stages = []events.JobPurpose{events.JobAnalyzes, events.JobPlans, events.JobReviews}
+	}
 	missed := then(coding, job(3, "implement", "implement", base, "succeeded"), one(events.RunWaiting{Code: events.WaitAgent, Job: id(3)}))
 	for name, c := range map[string]struct {
 		given []events.Event
@@ -143,6 +146,15 @@ func TestNext(t *testing.T) {
 			events.RunJobRequested{Job: id(9), Name: "implement", Head: base, Purpose: events.JobImplements, Attempt: 4},
 			events.RunJobSettled{Job: id(9), Status: "lost"})), kind: "command",
 			want: Move{Start: &Job{events.JobImplements, "implement", base, 5}}},
+		"an implementer analyzes if it should": {given: analyzed, kind: "command", in: consults,
+			want: Move{Start: &Job{events.JobAnalyzes, "analyze", base, 1}}},
+		"what it says is read": {given: then(analyzed, job(3, "analyze", "analyze", base, "succeeded")), kind: "command", in: consults,
+			want: Move{Do: &Step{Kind: stepConsult, Job: id(3)}}},
+		"it plans": {given: planned, kind: "command", in: consults, want: Move{Start: &Job{events.JobPlans, "plan", base, 1}}},
+		"also if it could not at first": {given: then(planned, job(3, "plan", "plan", base, "lost")), kind: "command", in: consults,
+			want: Move{Start: &Job{events.JobPlans, "plan", base, 2}}},
+		"it reviews the head": {given: then(reviews, job(8, "review", "review", base, "succeeded")), kind: "command", in: consults,
+			want: Move{Start: &Job{events.JobReviews, "review", head, 1}}},
 		"the head is inspected": {given: pushes, want: Move{Do: &Step{Kind: client.StepInspect, Head: head}}},
 		"protected paths are asked for": {given: then(pushes, one(blocked("protected_paths"))),
 			want: Move{Ask: &Question{events.ProtectedPathOnce, "Allow the change of .github/ci.yml this once?", head}}},

@@ -1,14 +1,11 @@
 package loop
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"strings"
 	"time"
 
@@ -19,6 +16,7 @@ import (
 	"svc/farm/wire"
 	"svc/fault"
 	"svc/input"
+	"svc/loop/outcome"
 )
 
 // The files that an implementer leaves.
@@ -28,29 +26,7 @@ const (
 	refusedFile = wire.OutFolder + "/" + wire.RefusedFile
 	maxDiff     = 16 << 20
 	maxOutcome  = 256 << 10
-	maxText     = 10_000 // characters of a text of an outcome
 )
-
-// An outcome is outcome.json, what an implementer says about its work. Nothing in it is trusted:
-// what has changed is told by git. Unknown fields are ignored.
-type outcome struct {
-	Status        string        `json:"status"` // done, needs_fact, gave_up, unavailable
-	Summary       string        `json:"summary"`
-	Facts         []outcomeFact `json:"facts"`
-	CommitMessage string        `json:"commitMessage"`
-	Cost          *outcomeCost  `json:"cost"`
-}
-
-type outcomeFact struct {
-	Text string `json:"text"`
-	Sure bool   `json:"sure"`
-}
-
-type outcomeCost struct {
-	Cents        *float64 `json:"cents"`
-	InputTokens  int64    `json:"inputTokens"`
-	OutputTokens int64    `json:"outputTokens"`
-}
 
 // A written is a change that is to be committed.
 type written struct {
@@ -68,33 +44,17 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 	if err != nil {
 		return w, nil, err
 	}
-	text, err := r.readFile(ctx, id, outcomeFile, maxOutcome)
-	tooLarge := errors.Is(err, artifacts.ErrFileTooLarge)
-	if err != nil && !errors.Is(err, errNoFile) && !tooLarge {
+	o, cost, err := r.readOutcome(ctx, id, secrets)
+	if err != nil {
 		return w, nil, err
 	}
-	o := parseOutcome(text, secrets)
-	cost := o.costOf(id, r.repo.Settings.Prices)
-	if why := r.missed(o, job); why != "" {
-		return w, []events.Event{cost, events.RunWaiting{Code: events.WaitAgent, Detail: why, Job: id}}, r.note(ctx, id, why)
-	}
-	if r.repo.Missed != "" && o.Status != "" {
-		if err := r.note(ctx, id, ""); err != nil {
-			return w, nil, err
-		}
+	if facts, err = r.unsettled(ctx, job, o, cost); facts != nil || err != nil {
+		return w, facts, err
 	}
 	finding := ""
 	switch {
-	case tooLarge:
-		finding = fmt.Sprintf("The outcome of the implementer is larger than %d KiB.", maxOutcome>>10)
 	case job.State == events.JobStateTimedOut:
 		finding = "The implementer took too long, and was stopped."
-	case o.Status == "needs_fact":
-		question := "The implementer needs to know: " + o.needs()
-		return w, []events.Event{cost, events.RunFactsRecorded{Facts: append(r.p.Facts, question)},
-			events.DecisionRaised{Decision: events.NewID(r.Now()), About: events.FactReview, Question: question}}, nil
-	case o.Status == "gave_up":
-		return w, append([]events.Event{cost}, failed(r.p, events.FailGaveUp, "The implementer gave up: "+o.Summary)...), nil
 	case o.Status != "done":
 		finding = r.unfinished(ctx, id, o)
 	}
@@ -102,7 +62,7 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		return w, append([]events.Event{cost}, again(r.p, Surroundings{Repo: r.repo}, events.FailGaveUp, finding).Record...), nil
 	}
 	diff, err := r.readFile(ctx, id, diffFile, maxDiff)
-	leaked := secrets.in(diff)
+	leaked := secrets.In(diff)
 	switch {
 	case errors.Is(err, errNoFile) && r.refusedChange(ctx, id):
 		return w, append([]events.Event{cost}, failed(r.p, events.FailGuardrails, "The change contains the value of a job secret.")...), nil
@@ -121,12 +81,49 @@ func (r *runner) readWork(ctx context.Context, id events.ID) (w written, facts [
 		reason := "The change contains the value of the job secret " + leaked + "."
 		return w, append([]events.Event{cost}, failed(r.p, events.FailGuardrails, reason)...), nil
 	}
-	w = written{change: diff, message: o.message(r.p.IssueRead.Title), at: id.Time(), parent: job.Head, facts: []events.Event{cost}}
+	w = written{change: diff, message: o.Message(r.p.IssueRead.Title), at: id.Time(), parent: job.Head, facts: []events.Event{cost}}
 	return w, nil, nil
 }
 
+// readOutcome reads the outcome of a job, and what it cost. It has no status if there is none, or one that is too large.
+func (r *runner) readOutcome(ctx context.Context, job events.ID, s outcome.Secrets) (o outcome.Outcome, cost events.Event, err error) {
+	text, err := r.readFile(ctx, job, outcomeFile, maxOutcome)
+	switch {
+	case errors.Is(err, artifacts.ErrFileTooLarge):
+		o.Summary = fmt.Sprintf("Its outcome is larger than %d KiB.", maxOutcome>>10)
+	case err != nil && !errors.Is(err, errNoFile):
+		return o, nil, err
+	default:
+		o = outcome.Parse(text, s)
+	}
+	return o, o.CostOf(job, r.repo.Settings.Prices), nil
+}
+
+// unsettled returns the facts that follow on an outcome that settles nothing, in any stage: the implementer was not available, asks
+// people, or has given up. It returns nil for others.
+func (r *runner) unsettled(ctx context.Context, job *aggregates.RunJob, o outcome.Outcome, cost events.Event) ([]events.Event, error) {
+	if why := r.missed(o, job); why != "" {
+		return []events.Event{cost, events.RunWaiting{Code: events.WaitAgent, Detail: why, Job: job.Job}}, r.note(ctx, job.Job, why)
+	}
+	if r.repo.Missed != "" && o.Status != "" {
+		if err := r.note(ctx, job.Job, ""); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case job.State == events.JobStateTimedOut: // whatever it says
+	case o.Status == "needs_fact":
+		question := "The implementer needs to know: " + o.Needs()
+		return []events.Event{cost, events.RunFactsRecorded{Facts: append(r.p.Facts, question)},
+			events.DecisionRaised{Decision: events.NewID(r.Now()), About: events.FactReview, Question: question}}, nil
+	case o.Status == "gave_up":
+		return append([]events.Event{cost}, failed(r.p, events.FailGaveUp, "The implementer gave up: "+o.Summary)...), nil
+	}
+	return nil, nil
+}
+
 // unfinished returns why a job in which the implementer did not say that it is done is not enough.
-func (r *runner) unfinished(ctx context.Context, job events.ID, o outcome) string {
+func (r *runner) unfinished(ctx context.Context, job events.ID, o outcome.Outcome) string {
 	if o.Summary != "" {
 		return "The implementer did not finish: " + o.Summary
 	}
@@ -139,7 +136,7 @@ func (r *runner) unfinished(ctx context.Context, job events.ID, o outcome) strin
 
 // missed returns why the implementer was not available to a job: it said so, or printed nothing for too long. It is "" if
 // it was available, as far as anybody knows.
-func (r *runner) missed(o outcome, job *aggregates.RunJob) string {
+func (r *runner) missed(o outcome.Outcome, job *aggregates.RunJob) string {
 	switch {
 	case o.Status == "unavailable":
 		return cmp.Or(o.Summary, "It does not say why.")
@@ -163,7 +160,7 @@ func (r *runner) refusedChange(ctx context.Context, id events.ID) bool {
 }
 
 // secrets returns the secrets of the implementer. Shorter values than minSecret are in many texts.
-func (r *runner) secrets(ctx context.Context) (secretValues, error) {
+func (r *runner) secrets(ctx context.Context) (outcome.Secrets, error) {
 	names := r.repo.Settings.Implementer.Secrets
 	if len(names) == 0 {
 		return nil, nil
@@ -177,75 +174,6 @@ func (r *runner) secrets(ctx context.Context) (secretValues, error) {
 }
 
 const minSecret = 8
-
-// secretValues are the values of secrets by name.
-type secretValues map[string]string
-
-// in returns the name of a secret that is in a change, or "".
-func (s secretValues) in(diff []byte) string {
-	for name, value := range s {
-		if bytes.Contains(diff, []byte(value)) {
-			return name
-		}
-	}
-	return ""
-}
-
-// mask replaces secrets in a text.
-func (s secretValues) mask(text string) string {
-	for _, value := range s {
-		text = strings.ReplaceAll(text, value, "***")
-	}
-	return text
-}
-
-// parseOutcome returns an outcome without anything that may not be stored. It is zero if there is none.
-func parseOutcome(text []byte, secrets secretValues) (o outcome) {
-	if json.Unmarshal(text, &o) != nil {
-		return outcome{}
-	}
-	o.Summary, o.CommitMessage = clean(secrets.mask(o.Summary)), clean(secrets.mask(o.CommitMessage))
-	for i := range o.Facts {
-		o.Facts[i].Text = clean(secrets.mask(o.Facts[i].Text))
-	}
-	return o
-}
-
-func (o outcome) needs() string {
-	for _, f := range o.Facts {
-		if !f.Sure && f.Text != "" {
-			return f.Text
-		}
-	}
-	return o.Summary
-}
-
-func (o outcome) message(title string) string {
-	if strings.TrimSpace(o.CommitMessage) == "" {
-		return title
-	}
-	return o.CommitMessage
-}
-
-// costOf returns the cost that an implementer reports, or that of the tokens which it reports. What it does not report is
-// unknown, and not nothing.
-func (o outcome) costOf(job events.ID, prices events.TokenPrices) events.RunCostRecorded {
-	e := events.RunCostRecorded{Source: "model", Key: fmt.Sprintf("job/%s/model", job), Unknown: true}
-	if c := o.Cost; c != nil {
-		e.Quantity = max(0, c.InputTokens) + max(0, c.OutputTokens)
-		byTokens := (prices.Input*float64(max(0, c.InputTokens)) + prices.Output*float64(max(0, c.OutputTokens))) / 1e6
-		switch {
-		case c.Cents != nil && *c.Cents >= 0 && *c.Cents < maxCents:
-			e.Cents, e.Unknown = int64(*c.Cents+0.5), false
-		case c.Cents == nil && prices != events.TokenPrices{} && e.Quantity > 0 && byTokens < maxCents:
-			e.Cents, e.Unknown, e.Basis = int64(math.Ceil(byTokens)), false, events.CostByPrices
-		}
-	}
-	return e
-}
-
-// maxCents bounds what an implementer may say that it cost.
-const maxCents = 1_000_000_00
 
 var errNoFile = artifacts.ErrMissing
 
@@ -266,9 +194,8 @@ func (r *runner) logTail(ctx context.Context, job events.ID, most int) ([]byte, 
 	return r.Logs.Tail(ctx, r.workspace, job, s.Epoch, most)
 }
 
-// clean returns text from outside as it may be stored: without tokens, control characters and whatever would be hidden
-// from a reader, and not too long.
-func clean(text string) string { return input.Text(mask(text), maxText) }
+// clean returns text from outside as it may be stored.
+func clean(text string) string { return outcome.Clean(text) }
 
 func cleanAll(texts []string) (list []string) {
 	for _, t := range texts[:min(len(texts), maxLabels)] {

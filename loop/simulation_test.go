@@ -94,6 +94,9 @@ func (w *world) play(seed uint64) events.RunStatus {
 	if w.chance(5) {
 		in.Repo.Host.Kind = events.HostGit
 	}
+	if in.Repo.Settings.Implementer.Kind == events.ImplementerCommand && w.chance(2) {
+		in.Repo.Settings.Implementer.Stages = []events.JobPurpose{events.JobAnalyzes, events.JobPlans, events.JobReviews}
+	}
 	if len(w.log) == 0 {
 		w.apply(w.run.Queue(events.RunQueued{Repo: events.Repo{ID: id(1), Name: "acme/web"}, IssueNumber: 7, IssueTitle: "Fix it"}))
 	}
@@ -216,6 +219,8 @@ func (w *world) do(p *aggregates.Progress, in Surroundings, s Step) {
 			facts = append(facts, events.RunBranchCreated{Branch: "run/x"})
 		}
 		w.record(append(facts, events.RunCommitsPushed{Head: w.sha(), Tree: w.sha(), Base: base, By: "loop"})...)
+	case stepConsult:
+		w.consult(p, in, s.Job)
 	case client.StepInspect:
 		if s.Head == p.Head {
 			w.record(guard(s.Head, p.Base.Policy))
@@ -236,6 +241,29 @@ func (w *world) do(p *aggregates.Progress, in Surroundings, s Step) {
 			events.RunMerged{Head: p.Head, MergeCommit: w.sha(), Tree: p.Candidate.Tree, Untested: w.chance(5)})
 	case client.StepTidy:
 		w.record(events.RunTidied{PullRequest: "closed", Branch: "deleted"})
+	}
+}
+
+// consult has the implementer do the stage of a job, or not.
+func (w *world) consult(p *aggregates.Progress, in Surroundings, job events.ID) {
+	if w.chance(4) {
+		w.record(events.RunWaiting{Code: events.WaitAgent, Detail: "It answers 429.", Job: job})
+		return
+	}
+	review := events.RunReviewed{Head: p.Head, Verdict: aggregates.ReviewPass}
+	switch p.Stage {
+	case events.StageAnalyze:
+		w.record(enter(p, events.StagePlan, events.RunFactsRecorded{Facts: facts(p, in)}).Record...)
+	case events.StagePlan:
+		planned, budget := ownPlan(p, in)
+		w.record(enter(p, events.StageImplementing, planned, budget).Record...)
+	case events.StageSelfReview:
+		if w.chance(3) {
+			review.Verdict = aggregates.ReviewBlocking
+			w.record(append([]events.Event{review}, again(p, in, events.FailRounds, "It is wrong.").Record...)...)
+			return
+		}
+		w.record(review)
 	}
 }
 

@@ -38,6 +38,9 @@ func analyze(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	case in.Repo.Settings.Implementer.Kind == events.ImplementerPatch && patchOf(p.IssueRead.Body) == "":
 		return fail(p, events.FailNoPatch, "The issue carries no patch: a block that begins with ```diff."), true
 	}
+	if m, ok := consult(p, in, events.JobAnalyzes, p.Base.Commit); ok {
+		return m, true
+	}
 	return enter(p, events.StagePlan, events.RunFactsRecorded{Facts: facts(p, in)}), true
 }
 
@@ -69,6 +72,15 @@ func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	if p.Plan != nil {
 		return enter(p, events.StageImplementing), true
 	}
+	if m, ok := consult(p, in, events.JobPlans, p.Base.Commit); ok {
+		return m, true
+	}
+	planned, budget := ownPlan(p, in)
+	return enter(p, events.StageImplementing, planned, budget), true
+}
+
+// ownPlan returns the plan of a run that the implementer has no part in, and its budget.
+func ownPlan(p *aggregates.Progress, in Surroundings) (events.RunPlanRecorded, events.RunBudgetSet) {
 	s := in.Repo.Settings
 	planned := events.RunPlanRecorded{
 		Implementer: implementerName(s.Implementer), Summary: "Let the implementer change the code.",
@@ -82,8 +94,7 @@ func plan(p *aggregates.Progress, in Surroundings) (Move, bool) {
 		planned.Steps = append(planned.Steps, "Pass "+strings.Join(p.Base.RequiredJobs, ", ")+" at the farm")
 	}
 	planned.Steps = append(planned.Steps, "Ask a person to approve the merge into "+p.Base.Branch)
-	budget := events.RunBudgetSet{Cents: cmp.Or(p.Base.Cents, s.Cents), Rounds: cmp.Or(p.Base.Rounds, s.Rounds)}
-	return enter(p, events.StageImplementing, planned, budget), true
+	return planned, events.RunBudgetSet{Cents: cmp.Or(p.Base.Cents, s.Cents), Rounds: cmp.Or(p.Base.Rounds, s.Rounds)}
 }
 
 // implement gets a commit, and has it checked against the guardrails.
@@ -109,27 +120,32 @@ func write(p *aggregates.Progress, in Surroundings) Move {
 		return Move{Do: &Step{Kind: client.StepCommit}}
 	}
 	last := lastJob(p, events.JobImplements, "", "")
+	if last == nil || last.Round < p.Round() {
+		return implementAt(p, in, events.JobImplements, parentOf(p), 1)
+	}
+	return afterJob(p, in, last, Move{Do: &Step{Kind: client.StepCommit, Job: last.Job}})
+}
+
+// afterJob returns what follows on a job of the implementer: ended if it has ended.
+func afterJob(p *aggregates.Progress, in Surroundings, last *aggregates.RunJob, ended Move) Move {
 	switch {
-	case last == nil || last.Round < p.Round():
-		return implementAt(p, in, parentOf(p), 1)
 	case last.State == "":
 		return Move{Wait: &Wait{For: recheck}}
 	case last.Asked, last.Away: // it got an answer, or is available again
-		return implementAt(p, in, last.Head, last.Attempt+1)
 	case !faultless(last.State):
-		return Move{Do: &Step{Kind: client.StepCommit, Job: last.Job}}
-	case failedTries(p) >= maxTries:
+		return ended
+	case failedTries(p, last) >= maxTries:
 		return surroundingsFailed(p, last)
 	}
-	return implementAt(p, in, last.Head, last.Attempt+1)
+	return implementAt(p, in, last.Purpose, last.Head, last.Attempt+1)
 }
 
-// failedTries counts the newest tries of the implementer in this round that failed through no fault of it.
-func failedTries(p *aggregates.Progress) (n int) {
+// failedTries counts the newest tries of a job of the implementer that failed through no fault of it.
+func failedTries(p *aggregates.Progress, last *aggregates.RunJob) (n int) {
 	for i := range slices.Backward(p.Jobs) {
 		switch j := &p.Jobs[i]; {
-		case j.Purpose != events.JobImplements:
-		case j.Round < p.Round() || !faultless(j.State):
+		case j.Purpose != last.Purpose:
+		case j.Round < last.Round || j.Head != last.Head || !faultless(j.State):
 			return n
 		default:
 			n++
@@ -139,7 +155,7 @@ func failedTries(p *aggregates.Progress) (n int) {
 }
 
 // implementAt runs the implementer on a commit, unless the money for it is used or it is not available.
-func implementAt(p *aggregates.Progress, in Surroundings, head string, attempt int) Move {
+func implementAt(p *aggregates.Progress, in Surroundings, purpose events.JobPurpose, head string, attempt int) Move {
 	if p.Spent() {
 		reason := fmt.Sprintf("The budget of %d cents is used.", p.Budget.Cents)
 		if p.CostUnknown {
@@ -157,7 +173,7 @@ func implementAt(p *aggregates.Progress, in Surroundings, head string, attempt i
 	if pause := in.Repo.RetryAt.Sub(in.Now); pause > 0 {
 		return wait(events.WaitAgent, in.Repo.Missed, pause)
 	}
-	return Move{Start: &Job{Purpose: events.JobImplements, Name: "implement", Head: head, Attempt: attempt}}
+	return Move{Start: &Job{Purpose: purpose, Name: string(purpose), Head: head, Attempt: attempt}}
 }
 
 // parentOf returns the commit that a round continues: the head, or the base if there is no head yet
@@ -322,11 +338,14 @@ func isIdle(j *aggregates.RunJob) bool {
 }
 
 // review looks at the whole change once more before people are asked.
-func review(p *aggregates.Progress, _ Surroundings) (Move, bool) {
+func review(p *aggregates.Progress, in Surroundings) (Move, bool) {
 	switch {
 	case p.Stage != events.StageSelfReview:
 		return Move{}, false
 	case p.Review == nil:
+		if m, ok := consult(p, in, events.JobReviews, p.Head); ok {
+			return m, true
+		}
 		return record(events.RunReviewed{Head: p.Head, Verdict: "pass", Findings: notes(p.Guardrails)}), true
 	}
 	return enter(p, events.StageMerge), true

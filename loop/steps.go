@@ -100,6 +100,7 @@ var stepsOf = map[client.Kind]func(*runner, context.Context, Step) ([]events.Eve
 	client.StepReady:   (*runner).ready,
 	client.StepMerge:   (*runner).merge,
 	client.StepTidy:    (*runner).tidy,
+	stepConsult:        (*runner).consulted,
 }
 
 // refused returns the facts that follow if a step can never succeed as it was asked for.

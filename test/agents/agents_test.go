@@ -36,7 +36,8 @@ func newJob(t *testing.T, environ ...string) *job {
 		require.NoError(t, os.Mkdir(dir, 0o700))
 	}
 	const task = `{"contract":1,"stage":"fix","run":"019aa0f4","round":2,"issue":{"number":7,"title":"Say deux","body":"In \"words.txt\"."},
-		"facts":["The issue is #7."],"plan":"Do it.","findings":["The job test failed."],"logTail":"want deux","limits":{"cents":500,"files":9,"lines":90}}`
+		"facts":["The issue is #7."],"plan":"Do it.","findings":["The job test failed."],"logTail":"want deux",
+		"limits":{"cents":500,"files":9,"lines":90}}`
 	require.NoError(t, os.WriteFile(j.in+"/task.json", []byte(task), 0o600))
 	j.environ = append([]string{"PATH=" + j.bin + ":" + os.Getenv("PATH"), "HOME=" + root + "/home", "TMPDIR=" + root + "/tmp",
 		"SVC_IN=" + j.in, "SVC_OUT=" + j.out}, environ...)
@@ -94,7 +95,7 @@ func TestR6Envelopes(t *testing.T) {
 		cents           *float64
 		tokens          int // of input
 	}{
-		"claude-code/done":      {"done", "Done.", cents(0.75), 2000},
+		"claude-code/done":      {"done", "Done.", cents(1), 2000},
 		"claude-code/429":       {"unavailable", "429", cents(0), 0},
 		"claude-code/max-turns": {"incomplete", "error_max_turns", cents(0.75), 2000},
 		"claude-code/cut":       {},
@@ -150,7 +151,8 @@ func TestPrompts(t *testing.T) {
 	require.Contains(t, string(args), "--max-budget-usd\n4.5\n")
 	prompt, err := os.ReadFile(j.bin + "/stdin")
 	require.NoError(t, err)
-	for _, part := range []string{"Issue #7: Say deux", `In "words.txt".`, "- The issue is #7.", "- The job test failed.", "want deux", "9 files"} {
+	parts := []string{"Issue #7: Say deux", `In "words.txt".`, "- The issue is #7.", "- The job test failed.", "want deux", "9 files"}
+	for _, part := range parts {
 		require.Contains(t, string(prompt), part)
 	}
 }

@@ -19,6 +19,7 @@ func agents(t *testing.T, w *workshop) {
 		"R6 an implementer without its model":   modelAway,
 		"R35 runs of an issue share its budget": issueBudget,
 		"the same failure twice":                sameFailure,
+		"an implementer does more stages":       allStages,
 		"R29 a change that was there before":    sameChange,
 	})
 }
@@ -117,4 +118,31 @@ func issueBudget(t *testing.T, w *workshop) {
 	}
 	require.LessOrEqual(t, spent, 100.0)
 	require.Greater(t, spent, 80.0)
+}
+
+// allStages has an implementer that analyzes, plans and reviews, too. It does not let its first change pass.
+func allStages(t *testing.T, w *workshop) {
+	s := requires("sh check.sh").byCommand(`
+		stage=$(sed -n 's/.*"stage":"\([a-z]*\)".*/\1/p' "$SVC_IN/task.json") more=
+		case $stage in
+		analyze) more=',"facts":[{"text":"It is about words.txt.","sure":true}]' ;;
+		plan) more=',"plan":{"summary":"Say deux.","steps":["Write it"],"files":["words.txt"],"risk":"low"}' ;;
+		implement) printf "one\nzwei\nthree\n" >words.txt ;;
+		fix) printf "one\ndeux\nthree\n" >words.txt ;;
+		review) severity=note; grep -q deux words.txt || severity=blocking
+			more=',"findings":[{"severity":"'$severity'","path":"words.txt","line":2,"text":"Seen."}]' ;;
+		esac
+		echo '{"status":"done","cost":{"cents":1}'"$more"'}' >"$SVC_OUT/outcome.json"`)
+	s["implementer"].(map[string]any)["stages"] = []string{"analyze", "plan", "review"}
+	r := w.newProject(t, "github", s).queue("Do it", "Please.")
+	require.Contains(t, r.await("run.facts_recorded")["facts"], "It is about words.txt.")
+	require.Equal(t, "Say deux.", r.await("run.plan_recorded").text("summary"))
+	require.Equal(t, "blocking", r.await("run.reviewed").text("verdict"))
+	require.Contains(t, r.await("run.stage_failed").text("reason"), "words.txt:2: Seen.")
+	passed := r.await("run.reviewed", 2)
+	require.Equal(t, "pass", passed.text("verdict"))
+	require.Contains(t, passed["findings"], "words.txt:2: Seen.")
+	r.approve()
+	r.await("run.tidied")
+	require.Equal(t, "one\ndeux\nthree", r.show("main", "words.txt"))
 }

@@ -90,7 +90,8 @@ func actionsLike(text string) (list []completion) {
 // nounsInWords are the first parts of actions.
 var nounsInWords = map[string]string{
 	"authority": "the farm’s certificate authorities", "command": "refused requests", "decision": "decisions",
-	"enrollment": "enroll commands", "farm_secret": "secrets of the farm", "invitation": "invitations", "issue": "issues", "job": "jobs", "member": "members",
+	"enrollment": "enroll commands", "farm_secret": "secrets of the farm", "invitation": "invitations", "issue": "issues",
+	"job": "jobs", "member": "members",
 	"repo": "repositories", "run": "runs", "runner": "runners", "service_account": "service accounts", "user": "sign-ins and accounts",
 	"workspace": "the workspace",
 }

@@ -1517,6 +1517,27 @@ func (e RepoImplementerKind) Valid() bool {
 	}
 }
 
+// Defines values for RepoImplementerStages.
+const (
+	RepoImplementerStagesAnalyze RepoImplementerStages = "analyze"
+	RepoImplementerStagesPlan    RepoImplementerStages = "plan"
+	RepoImplementerStagesReview  RepoImplementerStages = "review"
+)
+
+// Valid indicates whether the value is a known member of the RepoImplementerStages enum.
+func (e RepoImplementerStages) Valid() bool {
+	switch e {
+	case RepoImplementerStagesAnalyze:
+		return true
+	case RepoImplementerStagesPlan:
+		return true
+	case RepoImplementerStagesReview:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RepoRunsKind.
 const (
 	RepoRunsKindGit    RepoRunsKind = "git"
@@ -1768,22 +1789,31 @@ func (e RunEstimateWhen) Valid() bool {
 
 // Defines values for RunJobPurpose.
 const (
+	RunJobPurposeAnalyze   RunJobPurpose = "analyze"
 	RunJobPurposeImplement RunJobPurpose = "implement"
 	RunJobPurposeLane      RunJobPurpose = "lane"
 	RunJobPurposeMerged    RunJobPurpose = "merged"
+	RunJobPurposePlan      RunJobPurpose = "plan"
 	RunJobPurposeRequired  RunJobPurpose = "required"
+	RunJobPurposeReview    RunJobPurpose = "review"
 )
 
 // Valid indicates whether the value is a known member of the RunJobPurpose enum.
 func (e RunJobPurpose) Valid() bool {
 	switch e {
+	case RunJobPurposeAnalyze:
+		return true
 	case RunJobPurposeImplement:
 		return true
 	case RunJobPurposeLane:
 		return true
 	case RunJobPurposeMerged:
 		return true
+	case RunJobPurposePlan:
+		return true
 	case RunJobPurposeRequired:
+		return true
+	case RunJobPurposeReview:
 		return true
 	default:
 		return false
@@ -4616,6 +4646,9 @@ type RepoChangeBody struct {
 	Cents       *int64           `json:"cents,omitempty"`
 	Implementer *RepoImplementer `json:"implementer,omitempty"`
 
+	// IssueCents Budget in cents of all runs of an issue, from when it is set; 0 is no limit, and the default.
+	IssueCents *int64 `json:"issueCents,omitempty"`
+
 	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
 	Landing *RepoChangeBodyLanding `json:"landing,omitempty"`
 
@@ -4633,6 +4666,9 @@ type RepoChangeBody struct {
 
 	// Method Defaults to merge.
 	Method *RepoChangeBodyMethod `json:"method,omitempty"`
+
+	// Prices What the tokens cost that an implementer reports without their cost. Without prices such a cost is unknown.
+	Prices *TokenPrices `json:"prices,omitempty"`
 
 	// ProtectedPaths Patterns of paths that runs may not change, besides those that are always protected.
 	//
@@ -4744,10 +4780,16 @@ type RepoImplementer struct {
 	//
 	// Examples: ["MODEL_KEY"]
 	Secrets *[]string `json:"secrets,omitempty"`
+
+	// Stages Stages that the command does besides implementing. Defaults to none: the service does them.
+	Stages *[]RepoImplementerStages `json:"stages,omitempty"`
 }
 
 // RepoImplementerKind patch: the issue carries the change as a diff. command: a shell command that runs as a job of the build farm. The other fields are for a command.
 type RepoImplementerKind string
+
+// RepoImplementerStages defines model for RepoImplementer.Stages.
+type RepoImplementerStages string
 
 // RepoList defines model for RepoList.
 type RepoList struct {
@@ -4810,9 +4852,12 @@ type RepoSettings struct {
 	Branch string `json:"branch"`
 
 	// Cents Examples: 500
-	Cents       int64               `json:"cents"`
-	Implementer RepoImplementer     `json:"implementer"`
-	Landing     RepoSettingsLanding `json:"landing"`
+	Cents       int64           `json:"cents"`
+	Implementer RepoImplementer `json:"implementer"`
+
+	// IssueCents Examples: 2000
+	IssueCents int64               `json:"issueCents"`
+	Landing    RepoSettingsLanding `json:"landing"`
 
 	// MaxActive Examples: 5
 	MaxActive int64 `json:"maxActive"`
@@ -4824,6 +4869,7 @@ type RepoSettings struct {
 	MaxLines     int64              `json:"maxLines"`
 	MayAllowOnce bool               `json:"mayAllowOnce"`
 	Method       RepoSettingsMethod `json:"method"`
+	Prices       TokenPrices        `json:"prices"`
 
 	// ProtectedPaths Examples: ["deploy/**"]
 	ProtectedPaths []string      `json:"protectedPaths"`
@@ -4853,6 +4899,9 @@ type RepoSettingsChange struct {
 	Cents       *int64           `json:"cents,omitempty"`
 	Implementer *RepoImplementer `json:"implementer,omitempty"`
 
+	// IssueCents Budget in cents of all runs of an issue, from when it is set; 0 is no limit, and the default.
+	IssueCents *int64 `json:"issueCents,omitempty"`
+
 	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
 	Landing *RepoSettingsChangeLanding `json:"landing,omitempty"`
 
@@ -4870,6 +4919,9 @@ type RepoSettingsChange struct {
 
 	// Method Defaults to merge.
 	Method *RepoSettingsChangeMethod `json:"method,omitempty"`
+
+	// Prices What the tokens cost that an implementer reports without their cost. Without prices such a cost is unknown.
+	Prices *TokenPrices `json:"prices,omitempty"`
 
 	// ProtectedPaths Patterns of paths that runs may not change, besides those that are always protected.
 	//
@@ -5079,7 +5131,7 @@ type RunJob struct {
 	// Name Examples: build and test
 	Name string `json:"name"`
 
-	// Purpose implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
+	// Purpose implement: it changes the code. analyze, plan, review: the implementer does that stage. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
 	Purpose *RunJobPurpose `json:"purpose,omitempty"`
 
 	// Reason Why it failed; empty if it did not, or nobody said.
@@ -5092,7 +5144,7 @@ type RunJob struct {
 	Status RunJobStatus `json:"status"`
 }
 
-// RunJobPurpose implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
+// RunJobPurpose implement: it changes the code. analyze, plan, review: the implementer does that stage. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded.
 type RunJobPurpose string
 
 // RunJobStatus The job's status as known to the run.
@@ -5726,6 +5778,19 @@ type TokenAnswerBody struct {
 	//
 	// Examples: tok_svc_…
 	Token string `json:"token"`
+}
+
+// TokenPrices defines model for TokenPrices.
+type TokenPrices struct {
+	// InputCents Cents for a million input tokens.
+	//
+	// Examples: 125
+	InputCents float64 `json:"inputCents"`
+
+	// OutputCents Cents for a million output tokens.
+	//
+	// Examples: 1000
+	OutputCents float64 `json:"outputCents"`
 }
 
 // VerifyAnswerBody defines model for VerifyAnswerBody.
@@ -6976,7 +7041,7 @@ type ClientInterface interface {
 	//
 	// For: any member, or a token with api.read.
 	//
-	// Tokens receive `decision.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+	// Tokens receive `decision.*`, `issue.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 	//
 	// Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 	StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7952,7 +8017,7 @@ func (c *Client) GetDashboard(ctx context.Context, params *GetDashboardParams, r
 //
 // For: any member, or a token with api.read.
 //
-// Tokens receive `decision.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
+// Tokens receive `decision.*`, `issue.*`, `job.*`, `repo.*`, `run.*`, `runner.*`; members also `invitation.*`, `member.*`, `workspace.*`; Owners and Maintainers also `audit.*`, `authority.*`, `command.*`, `enrollment.*`, `farm_secret.*`, `service_account.*`, `signing_key.*`, `user.*`.
 //
 // Corresponds with GET /api/v1/events/stream (the `StreamEvents` operationId).
 func (c *Client) StreamEvents(ctx context.Context, params *StreamEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

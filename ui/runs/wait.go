@@ -74,6 +74,7 @@ func retry(v *page.Visit) (page.Notice, error) {
 // purposes name what jobs of a run are for.
 var purposes = map[client.RunJobPurpose]string{
 	client.RunJobPurposeImplement: "implements", client.RunJobPurposeRequired: "tests the head",
+	client.RunJobPurposeAnalyze: "analyzes the issue", client.RunJobPurposePlan: "plans", client.RunJobPurposeReview: "reviews the change",
 	client.RunJobPurposeLane: "tests the merge", client.RunJobPurposeMerged: "tests what was merged",
 }
 

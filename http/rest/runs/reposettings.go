@@ -59,6 +59,7 @@ type repoImplementer struct {
 	Sandbox     *schema.JobSandbox     `json:"sandbox,omitempty"`
 	RunSeconds  int                    `json:"runSeconds,omitempty" minimum:"1" maximum:"86400" doc:"Defaults to an hour."`
 	IdleSeconds int                    `json:"idleSeconds,omitempty" minimum:"1" maximum:"86400" doc:"How long the command may write nothing. Defaults to 900."`
+	Stages      []events.JobPurpose    `json:"stages,omitempty" maxItems:"3" nullable:"false" enum:"analyze,plan,review" doc:"Stages that the command does besides implementing. Defaults to none: the service does them."`
 }
 
 // A requiredJob is a job that commits have to pass.
@@ -108,6 +109,7 @@ func set[T any](field, value *T) {
 func (i *repoImplementer) event() events.Implementer {
 	e := events.Implementer{
 		Kind: i.Kind, Run: i.Run, Secrets: i.Secrets, Labels: i.Labels, RunSeconds: i.RunSeconds, IdleSeconds: i.IdleSeconds,
+		Stages: i.Stages,
 	}
 	if i.Sandbox != nil {
 		e.Sandbox = events.JobSandbox(*i.Sandbox)
@@ -137,6 +139,7 @@ func newRepoSettings(s events.RepoSettings) repoSettings {
 		Implementer: repoImplementer{
 			Kind: s.Implementer.Kind, Run: s.Implementer.Run, Secrets: s.Implementer.Secrets, Labels: s.Implementer.Labels,
 			Sandbox: schema.NewSandbox(s.Implementer.Sandbox), RunSeconds: s.Implementer.RunSeconds, IdleSeconds: s.Implementer.IdleSeconds,
+			Stages: s.Implementer.Stages,
 		},
 	}
 	for _, j := range s.RequiredJobs {

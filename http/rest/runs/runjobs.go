@@ -15,7 +15,7 @@ type runJob struct {
 	Status    string `json:"status" enum:"requested,succeeded,failed,cancelled,timed_out,lost,expired" doc:"The job's status as known to the run."`
 	ComputeMS int64  `json:"computeMs"`
 
-	Purpose  events.JobPurpose `json:"purpose,omitempty" enum:"implement,required,lane,merged" doc:"implement: it changes the code. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded."`
+	Purpose  events.JobPurpose `json:"purpose,omitempty" enum:"implement,analyze,plan,review,required,lane,merged" doc:"implement: it changes the code. analyze, plan, review: the implementer does that stage. required: it tests the head. lane: it tests what merging gives. merged: it tests what somebody else's merge gave. Absent for jobs from before this was recorded."`
 	Attempt  int               `json:"attempt" doc:"Which try it is; above 1 after failures that were not the code's fault."`
 	Reason   string            `json:"reason" doc:"Why it failed; empty if it did not, or nobody said."`
 	ExitCode *int              `json:"exitCode" nullable:"true"`

@@ -1,4 +1,4 @@
-package loop
+package outcome
 
 import (
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 // Tokens cost what the settings say. What nobody says is unknown, and not nothing.
 func TestR36CostsOfOutcomes(t *testing.T) {
+	job, none := events.ID{1}, events.TokenPrices{}
 	prices := events.TokenPrices{Input: 125, Output: 1000}
 	for name, c := range map[string]struct {
 		outcome string
@@ -25,12 +26,12 @@ func TestR36CostsOfOutcomes(t *testing.T) {
 		"tokens":              {`{"cost":{"inputTokens":400000,"outputTokens":20000}}`, prices, byPrices(70, 420_000)},
 		"a few":               {`{"cost":{"inputTokens":1}}`, prices, byPrices(1, 1)},
 		"none":                {`{"cost":{"inputTokens":0}}`, prices, events.RunCostRecorded{Unknown: true}},
-		"tokens and no price": {`{"cost":{"inputTokens":400000}}`, events.TokenPrices{}, events.RunCostRecorded{Quantity: 400_000, Unknown: true}},
+		"tokens and no price": {`{"cost":{"inputTokens":400000}}`, none, events.RunCostRecorded{Quantity: 400_000, Unknown: true}},
 		"too many":            {`{"cost":{"outputTokens":1000000000000}}`, prices, events.RunCostRecorded{Quantity: 1e12, Unknown: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.want.Source, c.want.Key = "model", "job/"+id(3).String()+"/model"
-			require.Equal(t, c.want, parseOutcome([]byte(c.outcome), nil).costOf(id(3), c.prices))
+			c.want.Source, c.want.Key = "model", "job/"+job.String()+"/model"
+			require.Equal(t, c.want, Parse([]byte(c.outcome), nil).CostOf(job, c.prices))
 		})
 	}
 }
