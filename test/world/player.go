@@ -298,7 +298,8 @@ func (r *runState) eventsWithinStage(p *Player) []events.Event {
 	return pick(p, [][]events.Event{
 		{events.RunFactsRecorded{Facts: []string{p.text()}}, events.RunPlanRecorded{Summary: p.text(), Steps: []string{}}},
 		{events.RunBudgetSet{Cents: p.random.Int64N(1000), ComputeMS: p.random.Int64N(1 << 40), Rounds: p.random.IntN(9)}},
-		{events.RunEstimated{When: events.EstimatedQueued, Size: "small", Cents: &events.EstimateSpread{P50: 1, P80: 2}, Basis: []events.ID{job}}},
+		{events.RunEstimated{When: events.EstimatedQueued, Size: "small", Cents: &events.EstimateSpread{P50: 1, P80: 2},
+			Basis: []events.ID{job}}},
 		{events.RunBranchCreated{Branch: "run/" + p.text()}, events.RunPullRequestOpened{Number: 1 + p.random.IntN(99)}},
 		{events.RunCommitsPushed{Head: head, Base: "b", Files: []events.FileChange{{Path: p.text(), Added: 1}, {Path: "b", Removed: 2}},
 			By: events.PushedByLoop}},
