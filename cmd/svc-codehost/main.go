@@ -10,12 +10,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"svc/atomicfile"
 	"svc/cmd/internal/program"
 	"svc/config"
 	"svc/dev/codehost"
+	"svc/dev/codehost/hooks"
 	"svc/dev/codehost/oauth"
 	"svc/http/limit"
 	"svc/http/serve"
@@ -54,7 +56,8 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 		return err
 	}
 	defer remove()
-	handler, err := newHandler(ctx, cfg, log)
+	sender := hooks.NewSender(log)
+	handler, err := newHandler(ctx, cfg, sender, log)
 	if err != nil {
 		return err
 	}
@@ -62,6 +65,11 @@ func run(ctx context.Context, environ []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	group.Go(func() { sender.Run(ctx) })
 	return serve.Server{Handler: handler, Log: log}.Run(ctx, ln)
 }
 
@@ -91,7 +99,7 @@ func (c *Config) tokens() (list []codehost.Token) {
 	return list
 }
 
-func newHandler(ctx context.Context, cfg Config, log *slog.Logger) (http.Handler, error) {
+func newHandler(ctx context.Context, cfg Config, sender *hooks.Sender, log *slog.Logger) (http.Handler, error) {
 	list, err := readPeople(cfg.People)
 	if err != nil {
 		return nil, err
@@ -102,6 +110,7 @@ func newHandler(ctx context.Context, cfg Config, log *slog.Logger) (http.Handler
 	}
 	return codehost.New(ctx, codehost.Config{
 		Clients: []oauth.Client{{ID: cfg.ClientID, Secret: cfg.ClientSecret, Callback: cfg.Callback.Reveal()}},
-		People:  list, Dir: cfg.Dir, Repos: repositories(), Tokens: cfg.tokens(), Faults: cfg.Faults, Limit: requests, Now: time.Now, Log: log,
+		People:  list, Dir: cfg.Dir, Repos: repositories(), Hooks: sender, Tokens: cfg.tokens(), Faults: cfg.Faults, Limit: requests,
+		Now: time.Now, Log: log,
 	})
 }

@@ -120,7 +120,7 @@ func TestKeepsItsFolder(t *testing.T) {
 		ReadToken: "a token that may read",
 	}
 	send := func(method, path, token, body string) *httptest.ResponseRecorder {
-		handler, err := newHandler(t.Context(), cfg, slog.New(slog.DiscardHandler))
+		handler, err := newHandler(t.Context(), cfg, nil, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		r := httptest.NewRequest(method, "http://127.0.0.1/api/v3"+path, strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer "+token)

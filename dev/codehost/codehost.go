@@ -35,6 +35,7 @@ import (
 	"svc/dev/codehost/bare"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/faults"
+	"svc/dev/codehost/hooks"
 	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
@@ -50,6 +51,7 @@ type Config struct {
 	People  []people.Person  // offered by the authorization page, in this order
 	Dir     string           // folder of the repositories; without one there are none
 	Repos   []Repository     // imported if Dir lacks them
+	Hooks   *hooks.Sender    // tells of changes; nil tells nobody
 	Tokens  []Token          // besides those of people who have signed in
 	Faults  bool             // tests may inject faults
 	Limit   *limit.Limit     // rate limit by address; nil means none
@@ -88,6 +90,7 @@ type host struct {
 	counts       *counts.Counts
 	faults       *faults.Rules // nil if they are off
 	hours        api.Hours
+	hooks        *hooks.Sender
 }
 
 // now is the time to the second, as GitHub tells it.
@@ -100,7 +103,7 @@ func New(ctx context.Context, cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 	h := &host{
-		people: known, counts: counts.New(), limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir,
+		people: known, counts: counts.New(), limit: cfg.Limit, log: cfg.Log, clock: cfg.Now, folder: cfg.Dir, hooks: cfg.Hooks,
 	}
 	if cfg.Faults {
 		h.faults = &faults.Rules{Refuse: api.Refuse}

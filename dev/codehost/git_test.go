@@ -273,6 +273,6 @@ func TestInvalidRepositoriesAreRejected(t *testing.T) {
 	} {
 		r := example()
 		change(&r)
-		require.Error(t, r.check(), name)
+		require.Error(t, r.Check(), name)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/hooks"
 	"svc/dev/codehost/record"
 )
 
@@ -215,6 +216,12 @@ func (h *host) githubRoutes(mux *http.ServeMux) {
 	add("GET /rules/branches/{branch...}", needRead, getRules)
 	add("GET /commits/{ref}/statuses", needRead, listStatuses)
 	add("POST /statuses/{sha}", needPush, createStatus)
+	add("GET /hooks", needPush, hooked(hooks.List))
+	add("POST /hooks", needPush, hooked(hooks.Create))
+	add("PATCH /hooks/{hook}", needPush, hooked(hooks.Change))
+	add("DELETE /hooks/{hook}", needPush, hooked(hooks.Remove))
+	add("GET /collaborators/{login}/permission", needPush, getPermission)
+	add("PUT /collaborators/{login}", needPush, addCollaborator)
 	add("GET /issues", needRead, listIssues)
 	add("POST /issues", needWrite, createIssue)
 	add("GET /issues/{number}", needRead, getIssue)

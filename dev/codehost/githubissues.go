@@ -148,6 +148,7 @@ func createIssue(v *visit) (int, any, error) {
 	}
 	i := v.repo.AddIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
+	v.h.tell(v.repo, i, "opened", v.who.login)
 	v.head.Set("Location", v.in("/issues/%d", i.Number))
 	return http.StatusCreated, v.issue(i), v.repo.Save()
 }
@@ -208,8 +209,10 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 		return api.Invalid("Issue", "state", "invalid", "")
 	}
 	i.Title, i.Body, i.UpdatedAt = title, body, now
+	action := "edited"
 	if e.Labels != nil {
-		i.Labels = append([]string{}, labelNames(*e.Labels)...)
+		v.repo.Label(i, v.who.login, labelNames(*e.Labels), now)
+		action = "labeled"
 	}
 	switch {
 	case e.State == nil || *e.State == i.State():
@@ -225,7 +228,17 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 		}
 		i.Close(v.who.login, reason, now)
 	}
+	v.h.tell(v.repo, i, action, v.who.login)
 	return v.repo.Save()
+}
+
+// tell tells hooks that an issue or a pull request has changed.
+func (h *host) tell(r *record.Repository, i *record.Issue, action, by string) {
+	event := "issues"
+	if i.Pull != nil {
+		event = "pull_request"
+	}
+	h.hooks.Tell(r.Record, event, by, object{"action": action, "number": i.Number})
 }
 
 func patchIssue(v *visit) (int, any, error) {
@@ -260,15 +273,34 @@ func (v *visit) comment(i *record.Issue, c *record.Comment) object {
 	}
 }
 
-// getComments answers /issues/7/comments and /issues/comments/7.
+// getComments answers /issues/7/comments, /issues/comments/7 and /issues/7/events.
 func getComments(v *visit) (int, any, error) {
 	switch {
 	case v.PathValue("number") == "comments":
 		return getComment(v)
 	case v.PathValue("comment") == "comments":
 		return listComments(v)
+	case v.PathValue("comment") == "events":
+		return listEvents(v)
 	}
 	return 0, nil, api.ErrNotFound
+}
+
+// listEvents lists when the issue got labels, the oldest first.
+func listEvents(v *visit) (int, any, error) {
+	i, err := v.findIssue()
+	if err != nil {
+		return 0, nil, err
+	}
+	out := []object{}
+	for _, l := range api.Page(v.head, v.Request, i.Labelled) {
+		out = append(out, object{
+			"id": l.ID, "node_id": nodeID("LabeledEvent", l.ID), "url": v.in("/issues/events/%d", l.ID), "actor": v.user(l.By),
+			"event": "labeled", "commit_id": nil, "commit_url": nil, "created_at": stamp(l.At),
+			"label": object{"name": l.Label, "color": "ededed"}, "performed_via_github_app": nil,
+		})
+	}
+	return http.StatusOK, out, nil
 }
 
 func listComments(v *visit) (int, any, error) {

@@ -12,6 +12,7 @@ import (
 
 	"svc/dev/codehost/api"
 	"svc/dev/codehost/bare"
+	"svc/dev/codehost/hooks"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
 )
@@ -122,15 +123,15 @@ func createRepository(v *visit) (int, any, error) {
 	switch {
 	case !v.who.push:
 		return 0, nil, api.ErrForbidden
-	case !isRepositoryName(name) || v.h.repositories.Has(name):
+	case !record.IsName(name) || v.h.repositories.Has(name):
 		return 0, nil, api.Invalid("Repository", "name", "custom", "name already exists on this account")
 	}
-	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.record()
+	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.New()
 	made.ID = people.IDFor(name + stamp(v.h.now())) // another one than a repository had that was called so
 	made.Description = in.Description
 	r := &record.Repository{File: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), Record: made}
 	var err error
-	if r.Bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.File, ".json")+".git", mainBranch); err != nil {
+	if r.Bare, err = bare.Create(v.Context(), strings.TrimSuffix(r.File, ".json")+".git", record.MainBranch); err != nil {
 		return 0, nil, err
 	}
 	if err := r.Save(); err != nil {
@@ -144,3 +145,28 @@ func createRepository(v *visit) (int, any, error) {
 
 // getRules answers that there are no rules of branches.
 func getRules(*visit) (int, any, error) { return http.StatusOK, []object{}, nil }
+
+// hooked makes a handler of one about hooks.
+func hooked(do func(hooks.Request) (int, any, error)) handler {
+	return func(v *visit) (int, any, error) {
+		status, out, err := do(hooks.Request{Request: v.Request, Record: v.repo.Record, At: v.in("/hooks"), Now: v.h.now()})
+		if err != nil || v.Method == http.MethodGet {
+			return status, out, err
+		}
+		return status, out, v.repo.Save()
+	}
+}
+
+// getPermission answers what an account may do.
+func getPermission(v *visit) (int, any, error) {
+	may := v.h.permission(v.repo, v.PathValue("login"))
+	return http.StatusOK, object{"permission": may, "role_name": may, "user": v.user(v.PathValue("login"))}, nil
+}
+
+// addCollaborator lets an account write.
+func addCollaborator(v *visit) (int, any, error) {
+	if login := v.PathValue("login"); !slices.Contains(v.repo.Writers, login) {
+		v.repo.Writers = append(v.repo.Writers, login)
+	}
+	return http.StatusNoContent, nil, v.repo.Save()
+}

@@ -136,6 +136,7 @@ func newIssue(v *view) error {
 	}
 	i := v.repo.AddIssue(by, title, body, nil, v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
+	v.h.tell(v.repo, i, "opened", by)
 	if err := v.repo.Save(); err != nil {
 		return err
 	}
@@ -190,6 +191,12 @@ func (v *view) change(i *record.Issue, by, action string) error {
 		return v.h.sync(v.Context(), v.repo, by)
 	}
 	switch action {
+	case "label":
+		labels := []any{strings.TrimSpace(v.PostForm.Get("label"))}
+		for _, label := range i.Labels {
+			labels = append(labels, label)
+		}
+		return (edit{Labels: &labels}).apply(request, i)
 	case "close":
 		return set("closed")
 	case "reopen":

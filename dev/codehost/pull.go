@@ -53,6 +53,7 @@ func (h *host) openPull(ctx context.Context, r *record.Repository, in newPull) (
 		return nil, err
 	}
 	h.counts.Add(r.Name, func(c *counts.Effects) { c.Pulls++ })
+	h.tell(r, i, "opened", in.author)
 	return i, r.Save()
 }
 
@@ -159,6 +160,7 @@ var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?
 // merged counts a merge, and closes the issues that it names, if it is into the default branch.
 func (h *host) merged(r *record.Repository, i *record.Issue) {
 	h.counts.Add(r.Name, func(c *counts.Effects) { c.Merges++ })
+	h.tell(r, i, "closed", i.Pull.MergedBy)
 	if i.Pull.Into != r.DefaultBranch {
 		return
 	}

@@ -59,6 +59,7 @@ func (h *host) syncPull(ctx context.Context, r *record.Repository, i *record.Iss
 	case head == "" || base == "":
 		i.Close(by, "", now)
 		h.counts.Add(r.Name, func(c *counts.Effects) { c.PullsClosed++ })
+		h.tell(r, i, "closed", by)
 		return true, nil
 	case head != p.Head:
 		p.Before, p.Head, p.Base, i.UpdatedAt = p.Head, head, base, now
@@ -86,6 +87,7 @@ func (h *host) pushed(ctx context.Context, r *record.Repository, before map[stri
 		}
 		changed = true
 		h.counts.Add(r.Name, func(c *counts.Effects) { c.Push(name, before[name], after[name]) })
+		h.hooks.Tell(r.Record, "push", by, object{"ref": name, "before": before[name], "after": after[name]})
 	}
 	if !changed {
 		return nil
@@ -112,6 +114,7 @@ func union(a, b map[string]string) map[string]bool {
 func (h *host) changed(ctx context.Context, r *record.Repository, before, after map[string]string, by string) error {
 	for name := range union(before, after) {
 		h.counts.Add(r.Name, func(c *counts.Effects) { c.Change(before[name], after[name]) })
+		h.hooks.Tell(r.Record, "push", by, object{"ref": name, "before": before[name], "after": after[name]})
 	}
 	r.PushedAt = h.now()
 	if err := h.sync(ctx, r, by); err != nil {

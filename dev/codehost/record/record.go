@@ -24,6 +24,17 @@ type Record struct {
 	LastID     int64     `json:"lastId"`     // of issues, comments, statuses
 	Issues     []*Issue  `json:"issues"`     // and pull requests, by number
 	Statuses   []*Status `json:"statuses"`
+	Hooks      []*Hook   `json:"hooks,omitempty"`
+}
+
+// A Hook is an address that is told of changes.
+type Hook struct {
+	ID        int64     `json:"id"`
+	URL       string    `json:"url"`
+	Secret    string    `json:"secret"`
+	Events    []string  `json:"events"`
+	Active    bool      `json:"active"`
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // An Issue is an issue, or a pull request if Pull is set.
@@ -42,6 +53,16 @@ type Issue struct {
 	ClosedBy  string     `json:"closedBy,omitempty"`
 	Comments  []*Comment `json:"comments"`
 	Pull      *Pull      `json:"pull,omitempty"`
+
+	Labelled []Labelled `json:"labelled,omitempty"` // the oldest first
+}
+
+// A Labelled says that somebody gave an issue a label.
+type Labelled struct {
+	ID    int64     `json:"id"`
+	Label string    `json:"label"`
+	By    string    `json:"by"`
+	At    time.Time `json:"at"`
 }
 
 // A Comment is a comment of an issue or a pull request.
@@ -107,11 +128,22 @@ func (r *Record) Pull(number int) *Issue {
 func (r *Record) AddIssue(author, title, body string, labels []string, now time.Time) *Issue {
 	r.LastNumber++
 	i := &Issue{
-		Number: r.LastNumber, ID: r.NextID(), Title: title, Body: body, Author: author, Labels: append([]string{}, labels...),
+		Number: r.LastNumber, ID: r.NextID(), Title: title, Body: body, Author: author, Labels: []string{},
 		CreatedAt: now, UpdatedAt: now, Comments: []*Comment{},
 	}
+	r.Label(i, author, labels, now)
 	r.Issues = append(r.Issues, i)
 	return i
+}
+
+// Label gives i these labels and no others.
+func (r *Record) Label(i *Issue, by string, labels []string, now time.Time) {
+	for _, label := range labels {
+		if !slices.Contains(i.Labels, label) {
+			i.Labelled = append(i.Labelled, Labelled{r.NextID(), label, by, now})
+		}
+	}
+	i.Labels = append([]string{}, labels...)
 }
 
 // AddComment adds a comment to i.
