@@ -15,6 +15,25 @@ func issues(ctx context.Context, s *step, in client.IssuesInput) (client.IssuesR
 	return s.host.Issues(ctx, in)
 }
 
+// labelled returns the open issues with a label.
+func labelled(ctx context.Context, s *step, in client.LabelledInput) (client.LabelledResult, error) {
+	if err := s.identify(ctx); err != nil {
+		return client.LabelledResult{}, err
+	}
+	return s.host.Labelled(ctx, in)
+}
+
+// hook has the host tell of changes, or not any more.
+func hook(ctx context.Context, s *step, in client.HookInput) (client.HookResult, error) {
+	s.hide(in.Secret.Token.Reveal())
+	if err := s.identify(ctx); err != nil {
+		return client.HookResult{}, err
+	}
+	result, err := s.host.Hook(ctx, in)
+	result.Why = s.clean(result.Why)
+	return result, err
+}
+
 // maxIssueBody bounds the text of an issue that is passed on.
 const maxIssueBody = 256 << 10
 

@@ -35,6 +35,8 @@ var kinds = map[client.Kind]func(context.Context, *step) (any, error){
 	client.StepWatch:   typed(watch),
 
 	client.StepEstimate: typed(estimated),
+	client.StepHook:     typed(hook),
+	client.StepLabelled: typed(labelled),
 }
 
 // typed decodes the input of a step. Fields that it does not know are of a newer client.

@@ -31,6 +31,8 @@ const (
 	StepWatch   Kind = "watch"   // WatchInput → WatchResult: how all branches of runs are at the host
 
 	StepEstimate Kind = "estimate" // EstimateInput → EstimateResult: what a run may cost; it asks nothing of the host
+	StepHook     Kind = "hook"     // HookInput → HookResult: has the host tell of changes, or not any more
+	StepLabelled Kind = "labelled" // LabelledInput → LabelledResult: open issues with a label, and who gave it
 )
 
 // A Step is what the engine is asked to do. Everything that it needs is in it: the engine keeps
@@ -307,6 +309,42 @@ type LookResult struct {
 	Base        string       `json:"base"`
 	Contained   bool         `json:"contained"` // Base contains Head
 	PullRequest *PullRequest `json:"pullRequest,omitempty"`
+}
+
+// A LabelledInput asks for the open issues with a label, but for those that were not updated since Known says.
+type LabelledInput struct {
+	Label string            `json:"label"`
+	Known map[int]time.Time `json:"known,omitempty"` // by number
+}
+
+// A LabelledResult has the issues that were updated last; there may be more.
+type LabelledResult struct {
+	Issues []Labelled `json:"issues"`
+}
+
+// A Labelled is an issue with a label.
+type Labelled struct {
+	Number    int       `json:"number"`
+	Title     string    `json:"title"`
+	UpdatedAt time.Time `json:"updatedAt"`
+	Event     string    `json:"event"` // the host's id of the last time that it got the label
+	By        string    `json:"by"`
+	At        time.Time `json:"at"`
+	MayWrite  bool      `json:"mayWrite"` // By may write to the repository, as the host says, and is not the account of the credential
+}
+
+// A HookInput asks that the host tells URL of changes, signed with Secret, and not Former any more. Without a secret it tells
+// neither.
+type HookInput struct {
+	URL    string     `json:"url"`
+	Former string     `json:"former,omitempty"`
+	Secret Credential `json:"secret"`
+}
+
+// A HookResult says whether the host does. Why has its words if it refuses.
+type HookResult struct {
+	Set bool   `json:"set"`
+	Why string `json:"why,omitempty"`
 }
 
 // A WatchInput asks how all branches in a folder, such as "run", and their pull requests are.

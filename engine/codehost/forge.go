@@ -38,6 +38,14 @@ type forge interface {
 
 	status(ctx context.Context, commit string) (state, text string, err error) // the last one of statusContext
 	setStatus(ctx context.Context, commit, state, text string) error
+
+	hooks(ctx context.Context) ([]hookAt, error)
+	setHook(ctx context.Context, id int64, url, secret string) error // id 0 makes one
+	removeHook(ctx context.Context, id int64) error
+
+	labelled(ctx context.Context, issue int, label string) (labelling, error) // the last time; zero if it is not told
+	account(ctx context.Context) (string, error)                              // of the credential
+	permission(ctx context.Context, login string) (string, error)             // such as write
 }
 
 // hosted is a repository at a forge. It has what all forges have in common.

@@ -19,12 +19,14 @@ import (
 type giteaForge struct {
 	owner, name string
 	api         *gitea.Client
+	base        *url.URL // and the client beneath, for what that cannot do
+	http        *http.Client
 }
 
 // newGitea returns a client that does not ask for the version of the host.
 func newGitea(owner, name string, api *url.URL, c *http.Client) (forge, error) {
 	g, err := gitea.NewClient(strings.TrimSuffix(api.String(), "/api/v1"), gitea.SetHTTPClient(c), gitea.SetGiteaVersion(""))
-	return &giteaForge{owner, name, g}, err
+	return &giteaForge{owner, name, g, api, c}, err
 }
 
 // in returns the client for requests that end with ctx. A step does one after the other.

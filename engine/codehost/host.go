@@ -24,6 +24,9 @@ type Host interface {
 	Issues(ctx context.Context, in client.IssuesInput) (client.IssuesResult, error)
 	Issue(ctx context.Context, number int) (client.Issue, error)
 
+	// Labelled returns the open issues with a label, with who gave it.
+	Labelled(ctx context.Context, in client.LabelledInput) (client.LabelledResult, error)
+
 	// Propose opens the pull request unless it is there.
 	Propose(ctx context.Context, in client.ProposeInput) (client.ProposeResult, error)
 
@@ -44,6 +47,9 @@ type Host interface {
 
 	// Merge merges a pull request whose head is exactly in.Head.
 	Merge(ctx context.Context, in client.MergeInput) error
+
+	// Hook has the host tell an address of changes, or not any more.
+	Hook(ctx context.Context, in client.HookInput) (client.HookResult, error)
 
 	// Close closes a pull request of a branch if it is open, and returns what it is then: merged, closed, left
 	// (it belongs to another branch), none.
@@ -94,6 +100,10 @@ func (plain) Issue(context.Context, int) (client.Issue, error) {
 	return client.Issue{}, &client.Failure{Class: client.Permanent, Code: client.CodeNoIssue, Message: "The code host has no issues."}
 }
 
+func (plain) Labelled(context.Context, client.LabelledInput) (client.LabelledResult, error) {
+	return client.LabelledResult{Issues: []client.Labelled{}}, nil
+}
+
 func (plain) Propose(context.Context, client.ProposeInput) (client.ProposeResult, error) {
 	return client.ProposeResult{}, nil
 }
@@ -110,6 +120,10 @@ func (plain) Merges() bool { return false }
 
 func (plain) Merge(context.Context, client.MergeInput) error {
 	return &client.Failure{Class: client.Permanent, Code: client.CodeHostRefused, Message: "The code host has no pull requests."}
+}
+
+func (plain) Hook(context.Context, client.HookInput) (client.HookResult, error) {
+	return client.HookResult{Why: "The host is git alone."}, nil
 }
 
 func (plain) Close(context.Context, int, string) (string, error) { return "none", nil }
