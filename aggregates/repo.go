@@ -30,6 +30,7 @@ type Repo struct {
 	settings  events.RepoSettings
 	write     events.ID
 	read      events.ID
+	hook      events.ID
 	paused    *events.RepoPaused
 	checked   *events.RepoChecked
 	missed    []events.ID // jobs to which the implementer was not available, since it last was
@@ -54,6 +55,8 @@ func (r *Repo) Apply(e events.Event, _ events.Actor) {
 		} else {
 			r.write = e.Value
 		}
+	case events.RepoHookSet:
+		r.hook = e.Hook
 	case events.RepoPaused:
 		r.paused = &e
 	case events.RepoResumed:
@@ -102,6 +105,9 @@ func (r *Repo) Credential(kind events.CredentialKind) events.ID {
 	}
 	return r.write
 }
+
+// Hook returns the id of the repository's hook, under which the vault has its secret, or the zero ID if it has none.
+func (r *Repo) Hook() events.ID { return r.hook }
 
 // Connect connects the repository, with its settings completed by defaults.
 func (r *Repo) Connect(e events.RepoConnected, checks ...events.RepoCheck) (list []events.Event, err error) {
@@ -199,6 +205,14 @@ func (r *Repo) ReplaceCredential(which events.CredentialKind, value events.ID) (
 		list = append(list, events.RepoResumed{})
 	}
 	return list, nil
+}
+
+// SetHook gives the repository a hook, instead of the one that it had.
+func (r *Repo) SetHook(id events.ID) ([]events.Event, error) {
+	if !r.connected {
+		return nil, ErrNoRepo
+	}
+	return oneEvent(events.RepoHookSet{Hook: id})
 }
 
 // maxPauseReason is how many bytes the reason of a pause has at most.

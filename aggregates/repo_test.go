@@ -90,6 +90,7 @@ func TestDecisionsAboutARepo(t *testing.T) {
 		return func(r *Repo) ([]events.Event, error) { return r.Pause(reason, code) }
 	}
 	resume := func(r *Repo) ([]events.Event, error) { return r.Resume() }
+	setHook := func(r *Repo) ([]events.Event, error) { return r.SetHook(id(73)) }
 	rename := func(name string, host events.RepoHost) repoDecision {
 		return func(r *Repo) ([]events.Event, error) { return r.Rename(name, host) }
 	}
@@ -130,6 +131,9 @@ func TestDecisionsAboutARepo(t *testing.T) {
 		{name: "a new one ends a pause because of it", given: after(connectedRepo, refusedBy), when: replace(events.WriteCredential, id(72)),
 			then: []events.Event{writer, events.RepoResumed{}}},
 		{name: "but no other", given: after(connectedRepo, failing), when: replace(events.WriteCredential, id(72)), then: []events.Event{writer}},
+
+		{name: "a hook is set up", given: connectedRepo, when: setHook, then: []events.Event{events.RepoHookSet{Hook: id(73)}}},
+		{name: "not of one that is disconnected", given: unconnected, when: setHook, err: ErrNoRepo},
 
 		{name: "a person pauses", given: connectedRepo, when: pause(" Release  freeze. ", ""), then: []events.Event{freeze}},
 		{name: "once", given: after(connectedRepo, freeze), when: pause("Again.", "")},

@@ -21,6 +21,7 @@ const (
 	maxProtectedPath  = 200 // bytes
 	maxActiveRuns     = 100
 	maxRounds         = 10
+	maxLabel          = 100 // bytes
 	maxRunCents       = 100_000_000
 	maxTokenPrice     = 1_000_000 // cents for a million tokens
 	maxRunFiles       = 10_000
@@ -57,6 +58,11 @@ func CheckRepoSettings(prefix string, host events.HostKind, s events.RepoSetting
 	for name, price := range map[string]float64{"inputCents": s.Prices.Input, "outputCents": s.Prices.Output} {
 		c.Must(price >= 0 && price <= maxTokenPrice, prefix+"prices."+name, "be between 0 and %d", maxTokenPrice)
 	}
+	c.Text(prefix+"label", s.Label, maxLabel)
+	c.Must(input.CleanText(s.Label) == s.Label && !strings.Contains(s.Label, ","), prefix+"label", "be one line without commas")
+	c.Must(s.Label == "" || host != events.HostGit, prefix+"label", "be empty: the host has no issues")
+	c.Must(s.Label == "" || !s.ApproverNotQueue, prefix+"label",
+		"be empty while whoever queued an issue may not approve its merge: only the code host knows who labels")
 	text, err := json.Marshal(s)
 	c.Must(err == nil && len(text) <= maxSettings, prefix+"requiredJobs", "be smaller: all settings may have %d KiB", maxSettings>>10)
 	return s, c.Err()

@@ -87,6 +87,16 @@ func TestRepoSettings(t *testing.T) {
 			func(s *events.RepoSettings) { s.ProtectedPaths = []string{strings.Repeat("x", 201)} }},
 		"many paths": {"protectedPaths", "must be 100 at most",
 			func(s *events.RepoSettings) { s.ProtectedPaths = strings.Fields(strings.Repeat("x ", 101)) }},
+		"a label":              {"", "", func(s *events.RepoSettings) { s.Label = "svc: please" }},
+		"two labels":           {"label", "must be one line without commas", func(s *events.RepoSettings) { s.Label = "a,b" }},
+		"a label of two lines": {"label", "must be one line without commas", func(s *events.RepoSettings) { s.Label = "a\nb" }},
+		"a long label":         {"label", "must have 100 bytes at most", func(s *events.RepoSettings) { s.Label = strings.Repeat("x", 101) }},
+		"a token as a label": {"label", "must not hold a service token", func(s *events.RepoSettings) {
+			s.Label = "tok_svc_0123456789ABCDEFGHIJKLMNOPQRSTUV2ArA0E"
+		}},
+		"a label of who may approve": {"label",
+			"must be empty while whoever queued an issue may not approve its merge: only the code host knows who labels",
+			func(s *events.RepoSettings) { s.Label, s.ApproverNotQueue = "svc", true }},
 		"an unknown landing": {"landing", "must be one of host, exact", func(s *events.RepoSettings) { s.Landing = "moon" }},
 		"an unknown method":  {"method", "must be one of merge, squash", func(s *events.RepoSettings) { s.Method = "rebase" }},
 		"too many runs":      {"maxActive", "must be between 1 and 100", func(s *events.RepoSettings) { s.MaxActive = 101 }},

@@ -101,6 +101,25 @@ func (h *Handler) ReplaceRepoCredential(ctx context.Context, c ReplaceRepoCreden
 	return done, former, err
 }
 
+// SetRepoHook gives a repository a hook, whose secret the caller has stored in the vault.
+type SetRepoHook struct {
+	Meta `json:"-"`
+	Repo events.ID `json:"repoId"`
+	Hook events.ID `json:"-"`
+}
+
+func (c SetRepoHook) denial() events.CommandDenied { return denialOf(events.RepoHookSet{}, c.Repo) }
+
+// SetRepoHook returns the id of the former hook, whose secret can be deleted; it is zero if there was none.
+func (h *Handler) SetRepoHook(ctx context.Context, c SetRepoHook) (done Result, former events.ID, err error) {
+	done, err = h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
+		former = r.Hook()
+		w.Claim(events.Claim{Key: events.HookKey(c.Hook), Owner: c.Repo, Global: true}, nil)
+		return r.SetHook(c.Hook)
+	}))
+	return done, former, err
+}
+
 // PauseRepo stops work on a repository. Code is empty if a person does.
 type PauseRepo struct {
 	Meta   `json:"-"`
@@ -183,11 +202,11 @@ func (c DisconnectRepo) denial() events.CommandDenied {
 
 func (DisconnectRepo) limit() *limit { return ending }
 
-// DisconnectRepo returns the vault's ids of the credentials, which can be deleted. The repository can then be
+// DisconnectRepo returns the vault's ids of the credentials and of the hook's secret, which can be deleted. The repository can then be
 // connected again, under another id.
 func (h *Handler) DisconnectRepo(ctx context.Context, c DisconnectRepo) (done Result, former []events.ID, err error) {
 	done, err = h.Execute(ctx, c.Meta, c, onRepo(c.Repo, func(w *work.Unit, r *aggregates.Repo) ([]events.Event, error) {
-		former = []events.ID{r.Credential(events.WriteCredential), r.Credential(events.ReadCredential)}
+		former = []events.ID{r.Credential(events.WriteCredential), r.Credential(events.ReadCredential), r.Hook()}
 		w.Release(events.Claim{Key: events.RepoKey(r.Host().Clone), Owner: c.Repo})
 		return r.Disconnect(c.Name)
 	}))

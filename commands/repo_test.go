@@ -58,8 +58,15 @@ func TestRepoCommands(t *testing.T) {
 	_, err = m.PauseRepo(ctx, commands.PauseRepo{Meta: systems(m.id), Repo: c.Repo, Reason: "The host answers 401.",
 		Code: events.PauseCredential})
 	require.NoError(t, err)
+	hook := newID()
+	_, former, err := m.SetRepoHook(ctx, commands.SetRepoHook{Meta: m.maintainer.in(m.id), Repo: c.Repo, Hook: hook})
+	require.NoError(t, err)
+	require.Zero(t, former)
+	workspace, owner, err := m.log.Holder(ctx, events.HookKey(hook))
+	require.NoError(t, err)
+	require.Equal(t, []events.ID{m.id, c.Repo}, []events.ID{workspace, owner})
 	value := newID()
-	_, former, err := m.ReplaceRepoCredential(ctx, commands.ReplaceRepoCredential{
+	_, former, err = m.ReplaceRepoCredential(ctx, commands.ReplaceRepoCredential{
 		Meta: m.maintainer.in(m.id), Repo: c.Repo, Which: events.WriteCredential, Value: value,
 	})
 	require.NoError(t, err)
@@ -123,7 +130,7 @@ func TestRepoAddressIsTakenOnce(t *testing.T) {
 	end.Name = "acme/site"
 	_, former, err := m.DisconnectRepo(ctx, end)
 	require.NoError(t, err)
-	require.Equal(t, []events.ID{web.Credential, {}}, former)
+	require.Equal(t, []events.ID{web.Credential, {}, {}}, former)
 	_, err = m.ConnectRepo(ctx, taken)
 	require.NoError(t, err)
 }

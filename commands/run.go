@@ -18,13 +18,19 @@ type QueueRun struct {
 	Repo        events.Repo `json:"repo"`
 	IssueNumber int         `json:"issueNumber"`
 	IssueTitle  string      `json:"issueTitle"`
+
+	Label *events.RunLabel `json:"label,omitempty"` // for which it is queued
 }
 
-// QueueRun refuses an issue that has an active run.
+// QueueRun refuses an issue that has an active run, and a label for which a run was queued before.
 func (h *Handler) QueueRun(ctx context.Context, c QueueRun) (Result, error) {
 	return h.Execute(ctx, c.Meta, c, work.On(c.Run, func(w *work.Unit, run *aggregates.Run) ([]events.Event, error) {
 		w.Claim(events.Claim{Key: events.IssueKey(c.Repo.ID, c.IssueNumber), Owner: c.Run}, aggregates.ErrQueued)
-		return run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle})
+		if c.Label != nil {
+			key := events.LabelKey(c.Repo.ID, c.Label.Event)
+			w.Claim(events.Claim{Key: key, Owner: events.KeyOwner(c.Run, key)}, aggregates.ErrQueued)
+		}
+		return run.Queue(events.RunQueued{Repo: c.Repo, IssueNumber: c.IssueNumber, IssueTitle: c.IssueTitle, Label: c.Label})
 	}))
 }
 

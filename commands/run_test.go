@@ -86,6 +86,28 @@ func TestIssueIsFreeAfterItsRun(t *testing.T) {
 	}
 }
 
+// R34: each time that an issue gets a label it is queued once, whatever becomes of the run.
+func TestR34LabelQueuesOnce(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	labelled := func(event string) commands.QueueRun {
+		c := queue(m.id, 7)
+		c.Meta, c.Label = systems(m.id), &events.RunLabel{Name: "svc", By: "zoe", Event: event}
+		return c
+	}
+	first := labelled("21")
+	_, err := m.QueueRun(t.Context(), first)
+	require.NoError(t, err)
+	_, err = m.other.QueueRun(t.Context(), labelled("22"))
+	require.ErrorIs(t, err, aggregates.ErrQueued, "the run is active")
+	_, err = m.CancelRun(t.Context(), commands.CancelRun{Meta: m.owner.in(m.id), Run: first.Run, Reason: "No."})
+	require.NoError(t, err)
+	_, err = m.other.QueueRun(t.Context(), labelled("21"))
+	require.ErrorIs(t, err, aggregates.ErrQueued)
+	_, err = m.other.QueueRun(t.Context(), labelled("22"))
+	require.NoError(t, err)
+}
+
 func TestRecordRun(t *testing.T) {
 	t.Parallel()
 	m := newTeam(t)

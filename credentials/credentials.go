@@ -71,12 +71,23 @@ const revealRounds = 10
 func (s Store) Reveal(
 	ctx context.Context, workspace, id events.ID, kind events.CredentialKind,
 ) (repo aggregates.Repo, token string, err error) {
+	return s.reveal(ctx, workspace, id, string(kind)+" credential", func(r *aggregates.Repo) events.ID { return r.Credential(kind) })
+}
+
+// RevealHook is like Reveal, for the secret of the repository's hook.
+func (s Store) RevealHook(ctx context.Context, workspace, id events.ID) (repo aggregates.Repo, secret string, err error) {
+	return s.reveal(ctx, workspace, id, "hook's secret", (*aggregates.Repo).Hook)
+}
+
+func (s Store) reveal(
+	ctx context.Context, workspace, id events.ID, what string, valueOf func(*aggregates.Repo) events.ID,
+) (repo aggregates.Repo, token string, err error) {
 	var absent events.ID // which the vault does not have
 	for range revealRounds {
 		if repo, err = s.Repo(ctx, workspace, id); err != nil {
 			return repo, "", err
 		}
-		value := repo.Credential(kind)
+		value := valueOf(&repo)
 		if value.IsZero() || !repo.Connected() {
 			return repo, "", nil
 		}
@@ -85,7 +96,7 @@ func (s Store) Reveal(
 		case errors.Is(err, vault.ErrTampered):
 			return repo, "", fmt.Errorf("%w: %w", ErrUnreadable, err)
 		case err != nil:
-			return repo, "", fmt.Errorf("open the %s credential of repository %s: %w", kind, id, err)
+			return repo, "", fmt.Errorf("open the %s of repository %s: %w", what, id, err)
 		case found:
 			return repo, string(text), nil
 		case value == absent: // so it was not replaced
@@ -93,5 +104,5 @@ func (s Store) Reveal(
 		}
 		absent = value
 	}
-	return repo, "", fmt.Errorf("open the %s credential of repository %s: it is replaced all the time", kind, id)
+	return repo, "", fmt.Errorf("open the %s of repository %s: it is replaced all the time", what, id)
 }

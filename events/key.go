@@ -22,11 +22,17 @@ func InvitationKey(id ID) string { return "invitation/" + id.String() }
 // EnrollmentKey is the global key of the enrollment with a token.
 func EnrollmentKey(f Fingerprint) string { return "enrollment/" + hex.EncodeToString(f[:]) }
 
+// HookKey is the global key of the repository with a hook.
+func HookKey(id ID) string { return "hook/" + id.String() }
+
 // ServiceAccountKey is the workspace's key of the service account with a name.
 func ServiceAccountKey(name string) string { return "service_account/" + name }
 
 // IssueKey is the workspace's key of an issue's active run.
 func IssueKey(repo ID, number int) string { return fmt.Sprintf("issue/%s/%d", repo, number) }
+
+// LabelKey is the workspace's key of the run for which an issue was given a label, for good.
+func LabelKey(repo ID, event string) string { return fmt.Sprintf("label/%s/%s", repo, event) }
 
 // ConcurrencyKey is the workspace's key of a job that a runner holds: one slot of as many
 // as jobs with that concurrency key may run at once.

@@ -9,6 +9,7 @@ var repos = Noun{
 		decodersOf[RepoConnected](),
 		decodersOf[RepoSettingsChanged](),
 		decodersOf[RepoCredentialReplaced](),
+		decodersOf[RepoHookSet](),
 		decodersOf[RepoPaused](),
 		decodersOf[RepoResumed](),
 		decodersOf[RepoDisconnected](),
@@ -72,6 +73,8 @@ type RepoSettings struct {
 	Landing          Landing     `json:"landing"`
 	Method           MergeMethod `json:"method"`
 	ApproverNotQueue bool        `json:"approverNotQueuer,omitempty"` // whoever queued the issue may not approve its merge
+
+	Label string `json:"label,omitempty"` // issues that get it from somebody who may write are queued; "" is off
 
 	MaxActive int   `json:"maxActive"` // runs that are active at once
 	Rounds    int   `json:"rounds"`    // how often a run may implement
@@ -196,6 +199,15 @@ const (
 	WriteCredential CredentialKind = "write" // pushes, opens and merges pull requests; only the engine receives it
 	ReadCredential  CredentialKind = "read"  // clones; build machines receive it
 )
+
+// RepoHookSet says that the code host can tell of changes at an address with the id of the hook. Its secret is sealed
+// under the same id. The address that the repository had before is none any more.
+type RepoHookSet struct {
+	repoEvent
+	Hook ID `json:"hookId"`
+}
+
+func (RepoHookSet) Kind() string { return "repo.hook_set" }
 
 // RepoPaused says that no run works on the repository for now. A pause of the service has a Code.
 type RepoPaused struct {

@@ -89,6 +89,15 @@ type RunQueued struct {
 	IssueTitle  string `json:"issueTitle"`
 	IssueBody   string `json:"issueBody,omitempty"` // of an issue that exists only here, not at a code host
 	RetryOf     ID     `json:"retryOf,omitzero"`    // the run of the same issue that somebody tried again
+
+	Label *RunLabel `json:"label,omitempty"` // for which the service queued it
+}
+
+// A RunLabel is a label that somebody gave an issue at its code host.
+type RunLabel struct {
+	Name  string `json:"name"`
+	By    string `json:"by"`      // account at the code host
+	Event string `json:"eventId"` // the host's id of its being given
 }
 
 func (RunQueued) Kind() string { return "run.queued" }

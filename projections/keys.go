@@ -18,7 +18,7 @@ type globalKey struct {
 // globalKeys are the keys that are unique over all workspaces.
 var globalKeys = &fold.Table[string, globalKey]{
 	View: "global_keys", Updated: fold.ByAppend, Key: "key", GlobalKey: true,
-	Kinds: []string{"user", "workspace", "invitation", "enrollment"},
+	Kinds: []string{"user", "workspace", "invitation", "enrollment", "repo.hook_set"},
 	Keys: func(r events.Record) []string {
 		switch e := r.Event.(type) {
 		case events.UserRegistered:
@@ -35,6 +35,8 @@ var globalKeys = &fold.Table[string, globalKey]{
 			return []string{events.InvitationKey(e.Invitation)}
 		case events.EnrollmentMinted:
 			return []string{events.EnrollmentKey(e.Fingerprint)}
+		case events.RepoHookSet:
+			return []string{events.HookKey(e.Hook)}
 		}
 		return nil
 	},
@@ -63,6 +65,8 @@ var globalKeys = &fold.Table[string, globalKey]{
 			return held(e.Invitation)
 		case events.EnrollmentMinted:
 			return held(e.Enrollment)
+		case events.RepoHookSet:
+			return held(r.Stream)
 		}
 		return k
 	},
@@ -94,7 +98,12 @@ var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 	},
 	Keys: func(r events.Record) []events.ID {
 		switch e := r.Event.(type) {
-		case events.RunQueued, events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased,
+		case events.RunQueued:
+			if e.Label != nil {
+				return []events.ID{r.Stream, labelOwner(r.Stream)}
+			}
+			return []events.ID{r.Stream}
+		case events.ServiceAccountCreated, events.ServiceAccountRevoked, events.JobLeased,
 			events.RepoConnected, events.RepoRenamed, events.RepoDisconnected:
 			return []events.ID{r.Stream}
 		case events.RunStarted:
@@ -126,6 +135,9 @@ var uniqueKeys = &fold.Table[events.ID, uniqueKey]{
 func claimedKey(owner events.ID, r events.Record) string {
 	switch e := r.Event.(type) {
 	case events.RunQueued:
+		if owner == labelOwner(r.Stream) {
+			return events.LabelKey(e.Repo.ID, e.Label.Event)
+		}
 		return events.IssueKey(e.Repo.ID, e.IssueNumber)
 	case events.RunStarted:
 		if owner == slotOwner(r.Stream) {
@@ -150,6 +162,10 @@ func claimedKey(owner events.ID, r events.Record) string {
 		return events.RepoKey(e.Host.Clone)
 	}
 	return ""
+}
+
+func labelOwner(run events.ID) events.ID {
+	return events.KeyOwner(run, events.LabelKey(events.ID{}, ""))
 }
 
 func slotOwner(run events.ID) events.ID { return events.KeyOwner(run, events.RunSlotKey(1)) }

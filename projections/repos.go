@@ -30,6 +30,7 @@ type Repo struct {
 	HostID            string              `db:"host_id"`
 	HasCredential     bool                `db:"has_credential"`
 	HasReadCredential bool                `db:"has_read_credential"`
+	Hook              *events.ID          `db:"hook_id"` // nil: there is none
 	Settings          events.RepoSettings `db:"settings"`
 	Status            string              `db:"status"` // active, paused, disconnected
 	PauseCode         events.PauseCode    `db:"pause_code"`
@@ -57,7 +58,7 @@ var repos = &fold.Table[events.ID, Repo]{
 	Keys: func(r events.Record) []events.ID {
 		switch r.Event.(type) {
 		case events.RepoConnected, events.RepoChecked, events.RepoSettingsChanged, events.RepoCredentialReplaced,
-			events.RepoPaused, events.RepoResumed, events.RepoRenamed, events.RepoDisconnected:
+			events.RepoHookSet, events.RepoPaused, events.RepoResumed, events.RepoRenamed, events.RepoDisconnected:
 			return []events.ID{r.Stream}
 		}
 		return nil
@@ -90,6 +91,8 @@ func (repo *Repo) apply(r events.Record) {
 		} else {
 			repo.HasCredential = !e.Value.IsZero()
 		}
+	case events.RepoHookSet:
+		repo.Hook = &e.Hook
 	case events.RepoPaused:
 		repo.Status, repo.PauseCode, repo.PauseReason, repo.PausedBy, repo.PausedAt = RepoPaused, e.Code, e.Reason, r.Actor.Name, &r.At
 	case events.RepoResumed:
@@ -98,7 +101,7 @@ func (repo *Repo) apply(r events.Record) {
 		repo.Name = e.To
 		repo.setHost(e.Host)
 	case events.RepoDisconnected:
-		repo.Status, repo.HasCredential, repo.HasReadCredential = RepoDisconnected, false, false
+		repo.Status, repo.HasCredential, repo.HasReadCredential, repo.Hook = RepoDisconnected, false, false, nil
 	}
 }
 
@@ -146,8 +149,8 @@ func (v Repos) List(ctx context.Context, workspace events.ID) ([]ListedRepo, err
 // Get returns a repository that is or was connected. ok is false if there is none.
 func (v Repos) Get(ctx context.Context, workspace, id events.ID) (repo Repo, ok bool, err error) {
 	rows, _ := v.DB.Query(ctx, `
-		select workspace_id, repo_id, name, kind, api_url, web_url, clone_url, host_id, has_credential, has_read_credential, settings,
-			status, pause_code, pause_reason, paused_by, paused_at, ok, checks, checked_at, connected_by, connected_at
+		select workspace_id, repo_id, name, kind, api_url, web_url, clone_url, host_id, has_credential, has_read_credential, hook_id,
+			settings, status, pause_code, pause_reason, paused_by, paused_at, ok, checks, checked_at, connected_by, connected_at
 		from repos where workspace_id = $1 and repo_id = $2`, workspace, id)
 	return query.Optional[Repo](rows, "repository "+id.String())
 }

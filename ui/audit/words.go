@@ -69,6 +69,7 @@ var sentences = map[string][2]string{
 	"repo.connected":                   {"Connected a repository", "connect a repository"},
 	"repo.credential_replaced":         {"Replaced a repository’s credential", "replace a repository’s credential"},
 	"repo.disconnected":                {"Disconnected a repository", "disconnect a repository"},
+	"repo.hook_set":                    {"Set up a repository’s hook", "set up a repository’s hook"},
 	"repo.implementer_tried":           {"Noted whether an implementer was available", ""},
 	"repo.paused":                      {"Paused a repository", "pause a repository"},
 	"repo.renamed":                     {"Noticed a repository’s new name", ""},
