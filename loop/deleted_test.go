@@ -69,7 +69,7 @@ func TestDeletedWorkspaceTakesNoStep(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NotNil(t, next, name)
 	}
-	_, err = s.watchRepo(t.Context(), watched)
+	_, err = s.watchRepo(t.Context(), workspace, repo, watched)
 	require.NoError(t, err)
 	require.Zero(t, asked.Load())
 	require.Equal(t, before, head(), "nor is anything recorded")
@@ -82,7 +82,7 @@ func TestDeletedWorkspaceTakesNoStep(t *testing.T) {
 		require.Error(t, err, name)
 		require.EqualValues(t, n+1, asked.Load(), name)
 	}
-	_, err = s.watchRepo(t.Context(), watched)
+	_, err = s.watchRepo(t.Context(), workspace, repo, watched)
 	require.Error(t, err)
 	require.EqualValues(t, 3, asked.Load())
 }

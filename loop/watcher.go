@@ -2,7 +2,10 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +20,7 @@ const (
 	watchSoon  = 15 * time.Second // between looks at a repository in which something moves
 	watchLater = 2 * time.Minute
 	watchTime  = time.Minute // of a look
+	hintTime   = 15 * time.Second
 )
 
 // A watched is a repository whose branches and pull requests are looked at.
@@ -72,7 +76,7 @@ func (s *Scheduler) watchRepos(ctx context.Context, seen map[events.ID]*watched,
 			seen[repo] = &watched{due: s.Now().Add(watchSoon), every: watchSoon}
 		}
 		if w := seen[repo]; !s.Now().Before(w.due) {
-			changed, err := s.watchRepo(ctx, list[:n])
+			changed, err := s.watchRepo(ctx, list[0].Workspace, repo, list[:n])
 			if err != nil {
 				s.Log.DebugContext(ctx, "watch a repository", "repo", repo, "err", err) // its runs say so
 			}
@@ -91,23 +95,73 @@ func (s *Scheduler) watchRepos(ctx context.Context, seen map[events.ID]*watched,
 	}
 }
 
-// watchRepo makes the runs due of whose branch or pull request something has changed.
-func (s *Scheduler) watchRepo(ctx context.Context, list []watchedRun) (changed bool, err error) {
+// Look looks at a repository now, since its code host has told of a change. Any process may: what it finds makes runs due
+// as what the watcher finds. It returns at once if the process looks at the repository already, which then is done once more.
+func (s *Scheduler) Look(ctx context.Context, workspace, repo events.ID) {
+	if !s.Ready() || !s.looks.begin(repo) {
+		return
+	}
+	for again := true; again && ctx.Err() == nil; again = s.looks.end(repo) {
+		within, cancel := context.WithTimeout(ctx, hintTime)
+		list, err := s.table.watchedOf(within, workspace, repo)
+		if err == nil {
+			_, err = s.watchRepo(within, workspace, repo, list)
+		}
+		cancel()
+		if err != nil {
+			s.Log.DebugContext(ctx, "look at a repository", "repo", repo, "err", err) // the watcher looks again
+		}
+	}
+}
+
+// looks are the repositories that are looked at because of hints, each with whether another hint has come.
+type looks struct {
+	mu   sync.Mutex
+	list map[events.ID]bool
+}
+
+// begin reports whether nobody looks at a repository, and otherwise has it looked at again.
+func (l *looks) begin(repo events.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, busy := l.list[repo]
+	l.list[repo] = busy
+	return !busy
+}
+
+// end reports whether to look at a repository again.
+func (l *looks) end(repo events.ID) (again bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if again = l.list[repo]; again {
+		l.list[repo] = false
+	} else {
+		delete(l.list, repo)
+	}
+	return again
+}
+
+// watchRepo makes the runs due of whose branch or pull request something has changed, and queues issues that got the
+// repository's label.
+func (s *Scheduler) watchRepo(ctx context.Context, workspace, id events.ID, list []watchedRun) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTime)
 	defer cancel()
-	workspace := list[0].Workspace
 	if deleted, err := s.Commands.IsDeleted(ctx, workspace); err != nil || deleted {
 		return false, err
 	}
-	repo, token, err := s.Credentials.Reveal(ctx, workspace, list[0].Repo, events.WriteCredential)
+	repo, token, err := s.Credentials.Reveal(ctx, workspace, id, events.WriteCredential)
 	if _, paused := repo.Paused(); err != nil || paused || !repo.Connected() {
 		return false, err
 	}
+	queued, labelsErr := s.queueLabelled(ctx, workspace, id, &repo, token)
+	if list = slices.DeleteFunc(list, func(r watchedRun) bool { return r.Run.IsZero() }); len(list) == 0 {
+		return queued, labelsErr
+	}
 	out, err := client.Do[client.WatchInput, client.WatchResult](ctx, s.Engine, client.StepWatch,
-		stepFor(workspace, events.ID{}, list[0].Repo, &repo, token, watchTime),
+		stepFor(workspace, events.ID{}, id, &repo, token, watchTime),
 		client.WatchInput{Folder: branchFolder}, nil, nil)
 	if err != nil {
-		return false, fmt.Errorf("watch repository %s: %w", list[0].Repo, err)
+		return false, fmt.Errorf("watch repository %s: %w", id, err)
 	}
 	var marks []mark
 	for _, r := range list {
@@ -116,18 +170,30 @@ func (s *Scheduler) watchRepo(ctx context.Context, list []watchedRun) (changed b
 		}
 	}
 	if len(marks) == 0 {
-		return false, nil
+		return queued, labelsErr
 	}
 	err = s.table.mark(ctx, s.DB, workspace, marks)
 	s.notify()
-	return true, err
+	return true, errors.Join(err, labelsErr)
 }
 
-// watched returns the active runs that have a branch, by repository.
+// watched returns the active runs that have a branch, by repository, with a zero run of each repository that has a label.
 func (t table) watched(ctx context.Context) ([]watchedRun, error) {
 	rows, _ := t.db.Query(ctx, `
 		select workspace_id, repo_id, run_id, branch, detail::jsonb ->> 'head' as head, pr_number from runs
-		where active and branch <> '' order by workspace_id, repo_id`)
+		where active and branch <> ''
+		union all select workspace_id, repo_id, '00000000-0000-0000-0000-000000000000', '', '', null from repos
+		where status = 'active' and settings ->> 'label' <> ''
+		order by workspace_id, repo_id`)
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[watchedRun])
 	return list, fault.Wrap(err, "read branches of active runs")
+}
+
+// watchedOf is watched for one repository.
+func (t table) watchedOf(ctx context.Context, workspace, repo events.ID) ([]watchedRun, error) {
+	rows, _ := t.db.Query(ctx, `
+		select workspace_id, repo_id, run_id, branch, detail::jsonb ->> 'head' as head, pr_number from runs
+		where workspace_id = $1 and repo_id = $2 and not tidied and active and branch <> ''`, workspace, repo)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[watchedRun])
+	return list, fault.Wrap(err, "read branches of active runs of repository %s", repo)
 }

@@ -19,6 +19,7 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/queue"
 	"svc/fault"
+	"svc/lru"
 )
 
 const (
@@ -63,11 +64,14 @@ type Scheduler struct {
 	holder   events.ID // in claims
 	wake     chan struct{}
 	policies policies
+	looks    looks
+	labels   *labels
 }
 
 // New returns a scheduler that does nothing until Run is called.
 func New(c Config) *Scheduler {
-	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies()}
+	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies(),
+		looks: looks{list: map[events.ID]bool{}}, labels: lru.New[labelOf, map[int]time.Time](rememberLabels)}
 	s.Marker.marked = s.notify
 	return s
 }
