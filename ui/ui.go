@@ -68,6 +68,9 @@ func (c Config) Check() error {
 	return nil
 }
 
+// maxHook bounds what a code host tells of a change.
+const maxHook = 1 << 20
+
 // A Server serves the app.
 type Server struct {
 	service *client.Service
@@ -118,7 +121,8 @@ func New(c Config, now func() time.Time, ending <-chan struct{}, log *slog.Logge
 	missing := middleware.Limited(middleware.Limits{Policy: page.Policy}, a.NotFound())
 	mux.Handle("/", missing)
 	mux.Handle("/w/{workspace}/{rest...}", missing)
-	mux.Handle("/api/auth/", forward.To(rest, log))
+	mux.Handle("/api/auth/", forward.To(rest, middleware.Limits{}, log))
+	mux.Handle("POST /hooks/{id}", middleware.Routed(http.MethodPost, "/hooks/{id}", forward.To(rest, middleware.Limits{Body: maxHook}, log)))
 	return &Server{service, sameSite(app.Scheme+"://"+app.Host, log, mux)}
 }
 

@@ -89,6 +89,10 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	p.dispatcher = newDispatcher(cfg, p, log)
 	s.onClose(p.dispatcher.Close)
 	m.Farm(p.dispatcher.Stats)
+	scheduler := newScheduler(cfg, p, log)
+	if p.hooks, err = newHooks(cfg, p, scheduler, m, log); err != nil {
+		return s, err
+	}
 	api, web, err := newWeb(cfg, p, ctx.Done(), m, log)
 	if err != nil {
 		return s, err
@@ -96,7 +100,8 @@ func newService(ctx context.Context, cfg Config, m *metrics.Metrics, log *slog.L
 	s.handler = web
 
 	runWriters(p.dispatcher.Run)
-	runWriters(newScheduler(cfg, p, log).Run)
+	runWriters(scheduler.Run)
+	runWriters(p.hooks.Run)
 	runWriters(deletion.New(deletion.Config{
 		DB: p.db.Pool, Commands: p.commands, Prover: p.followers.prover, Artifacts: p.artifacts, Followers: leaseNames(),
 		Leads: p.elections.Leads, Now: time.Now, Log: log,

@@ -22,6 +22,7 @@ import (
 	"svc/farm/secrets"
 	"svc/http/auth"
 	"svc/http/fair"
+	"svc/http/hooks"
 	"svc/http/limit"
 	"svc/http/middleware"
 	"svc/http/rest"
@@ -59,6 +60,7 @@ type parts struct {
 	daily      dailyLimits
 
 	credentials credentials.Store // of repositories
+	hooks       *hooks.Server     // of code hosts
 }
 
 // newWeb returns the handler of the whole service. Live updates and slow answers end when ending is
@@ -92,7 +94,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		Sessions: store, LastSeen: p.lastSeen, Limit: perCaller,
 		Dependencies: p.dependencies(), Warnings: p.warnings,
 		Machines: machines.Operations(), BuildFarm: farm, Jobs: jobRoutes(cfg, p),
-		Engine: p.engine, Credentials: p.credentials, LocalCodeHosts: cfg.LocalCodeHosts,
+		Engine: p.engine, Credentials: p.credentials, Deliveries: p.hooks.Deliveries, LocalCodeHosts: cfg.LocalCodeHosts,
 		Load: p.db.load, CodeHost: cfg.codeHost(), Origin: cfg.origin(), Ending: ending, Now: time.Now, Log: log,
 	})
 	reads, writes, bodies := api.Shared()
@@ -111,6 +113,7 @@ func newWeb(cfg Config, p parts, ending <-chan struct{}, m *metrics.Metrics, log
 		{"/api/auth/", account.Handler()},
 		{"/api/", api.Handler()},
 		{"/health/", api.Health()},
+		{hooks.Prefix, p.hooks.Handler()},
 		{"/install.sh", releases},
 		{"/runner/", releases},
 		{"", redirectToApp(cfg.origin(), log)},

@@ -1,4 +1,4 @@
-// Package forward passes sign-in requests of the web app on to the REST service.
+// Package forward passes requests to the web app that are for the REST service on to it.
 package forward
 
 import (
@@ -16,8 +16,8 @@ import (
 	"svc/http/reply"
 )
 
-// To returns a proxy to the REST service, with the service's limit of a body.
-func To(rest *url.URL, log *slog.Logger) http.Handler {
+// To returns a proxy to the REST service, with limits that are the service's.
+func To(rest *url.URL, limits middleware.Limits, log *slog.Logger) http.Handler {
 	proxy := httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(rest)
@@ -38,13 +38,13 @@ func To(rest *url.URL, log *slog.Logger) http.Handler {
 			case errors.Is(r.Context().Err(), context.Canceled): // the client has gone
 				err = r.Context().Err()
 			default:
-				log.ErrorContext(r.Context(), "forward sign-in", "path", r.URL.Path, "err", err)
+				log.ErrorContext(r.Context(), "forward a request", "path", r.URL.Path, "err", err)
 				err = fault.ErrUnavailable
 			}
 			reply.Error(w, r, log, err)
 		},
 	}
-	return middleware.Limited(middleware.Limits{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return middleware.Limited(limits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := proxy
 		p.ModifyResponse = func(res *http.Response) error {
 			for name := range res.Header { // the service's headers replace the app's

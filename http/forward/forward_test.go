@@ -69,7 +69,7 @@ func newLoggingForwarder(t *testing.T, service http.HandlerFunc, log *slog.Logge
 	t.Cleanup(rest.Close)
 	to, err := url.Parse(rest.URL)
 	require.NoError(t, err)
-	app := httptest.NewServer(middleware.Measured(observe, middleware.Traced(log, To(to, log))))
+	app := httptest.NewServer(middleware.Measured(observe, middleware.Traced(log, To(to, middleware.Limits{}, log))))
 	t.Cleanup(app.Close)
 	return app
 }
@@ -139,6 +139,6 @@ func TestForwardLogsErrorOfService(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
-	require.Equal(t, "ERROR", log.Line(t, "forward sign-in")["level"])
+	require.Equal(t, "ERROR", log.Line(t, "forward a request")["level"])
 	require.True(t, (<-observed).Failed)
 }

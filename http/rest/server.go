@@ -14,6 +14,7 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/events/feed"
+	"svc/http/hooks"
 	"svc/http/limit"
 	"svc/http/openapi"
 	"svc/http/rest/audit"
@@ -48,6 +49,7 @@ type Config struct {
 	CodeHost     *runs.CodeHost           // of repositories that are not connected; may be nil
 	Engine       client.Client            // asks code hosts
 	Credentials  credentials.Store        // of repositories
+	Deliveries   hooks.Deliveries         // of their code hosts
 
 	LocalCodeHosts bool // whether repositories may be on this machine, and reached by plain HTTP
 
@@ -127,7 +129,7 @@ func New(c Config) *Server {
 		Door: door, Insights: c.Lists.Insights,
 		Views:    runs.Views{Runs: c.Primary.Runs, Repos: c.Primary.Repos, Decisions: c.Primary.Decisions},
 		Listed:   runs.Views{Runs: c.Lists.Runs, Repos: c.Lists.Repos, Decisions: c.Lists.Decisions},
-		CodeHost: c.CodeHost, Engine: c.Engine, Credentials: c.Credentials, LocalCodeHosts: c.LocalCodeHosts,
+		CodeHost: c.CodeHost, Engine: c.Engine, Credentials: c.Credentials, Deliveries: c.Deliveries, LocalCodeHosts: c.LocalCodeHosts,
 	}
 	s.jobs = &jobs.Server{
 		Door: door, Config: c.Jobs,

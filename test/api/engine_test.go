@@ -79,6 +79,8 @@ func answerStep(kind client.Kind, step client.Step) (any, *client.Failure) {
 			result.Checks[0] = client.Check{ID: "push", Status: "lacking", Text: "The host says: no push for " + token, Remedy: "Grant it."}
 		}
 		return result, nil
+	case client.StepHook:
+		return client.HookResult{Why: "No hooks for " + token + "."}, nil
 	case client.StepIssues:
 		second := issue
 		second.Number, second.Title, second.Labels = 8, "Sort labels", nil

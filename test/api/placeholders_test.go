@@ -84,6 +84,7 @@ var (
 		{regexp.MustCompile(`("turn": )(\d+)`), `<turn>`, false},
 		{regexp.MustCompile(`("(?:from|to)": ")(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)`), `<time>`, false}, // as stored in events
 		{regexp.MustCompile(`("(?:sha|headSha)": ")([0-9a-f]{40})`), `<sha>`, true},
+		{regexp.MustCompile(`("secret": ")([A-Z2-7]{26})`), `<secret>`, false},
 		{regexp.MustCompile(`("requestId": )("[^"]+")`), `"<request id>"`, false},
 		{regexp.MustCompile(`("seq": |(?m:^"?)|"path": "/seq",\s+"value": |"(?:size|head)": )(\d+)`), `<seq>`, false}, // the first column of CSV
 		{regexp.MustCompile(`("field": "upTo",\s+"from": null,\s+"to": )(\d+)`), `"<seq>"`, false},

@@ -41,6 +41,7 @@ func (v *service) storedTextFields(t *testing.T, job string) []storedTextField {
 		{"ada@id:acme", "POST /api/v1/repos", `{"url":"https://git.example/acme/%s","kind":"git"}`, "url", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/repos", `{"url":"https://git.example/a.git","kind":"git","name":"acme/%s"}`, "name", invalidREST, ""},
 		{"ada@id:acme", "PATCH " + repo, `{"branch":"%s"}`, "branch", invalidREST, ""},
+		{"ada@id:acme", "PATCH " + repo, `{"label":"%s"}`, "label", invalidREST, ""},
 		{"ada@id:acme", "POST " + repo + "/pause", `{"reason":"%s"}`, "reason", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/inbox/" + decision + "/answer", `{"action":"confirm","note":"%s"}`, "note", invalidREST, ""},
 		{"ada@id:acme", "POST /api/v1/runs/" + run + "/cancel", `{"reason":"%s"}`, "reason", invalidREST, ""},

@@ -74,6 +74,7 @@ var benches = []bench{
 	{"ui_live", "≤ 1 (p99 of 500 ms)", atMost(1), uiLive},
 	{"run_loop", "≤ 2", atMost(2), runLoop},
 	{"run_many", "≤ 1.5", atMost(1.5), runMany},
+	{"hook", "≤ 1 (p99 of 2 s)", atMost(1), hook},
 	{"run_idle", "≤ 1 (of 1 % of a processor)", atMost(1), runIdle},
 	{"step_commit", "≤ 1.2", atMost(1.2), stepCommit},
 	{"idle", "≤ 1 (of 40 MiB, 300 ms)", atMost(1), idle},

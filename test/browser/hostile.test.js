@@ -54,6 +54,7 @@ const settingsFields = (key, id, body, only) => Object.fromEntries(Object.entrie
   "implementer.run": [(t) => ({ implementer: { kind: "command", run: t } }), ""],
   "implementer.labels[]": [(t) => ({ implementer: { kind: "command", run: "true", labels: ["a=" + t] } }), allTexts],
   "implementer.secrets[]": [(t) => ({ implementer: { kind: "command", run: "true", secrets: [t] } }), allTexts],
+  "label": [(t) => ({ label: t }), "bidi invisible blank lines long"],
   "protectedPaths[]": [(t) => ({ protectedPaths: [t] }), "lines long"],
   "requiredJobs[].name": [(t) => requiredJob({ name: t }), notInNames],
   "requiredJobs[].labels[]": [(t) => requiredJob({ labels: ["a=" + t] }), allTexts],

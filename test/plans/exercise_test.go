@@ -24,6 +24,7 @@ import (
 	"svc/farm/ingest"
 	"svc/farm/joblog"
 	"svc/fault"
+	"svc/http/hooks"
 	"svc/loop"
 	"svc/projections"
 	"svc/projections/auditlog"
@@ -285,6 +286,7 @@ func (p *process) askRuns(t *testing.T) {
 	done[map[events.ID]projections.RepoSite](t)(repos.Sites(ctx, p.acme, []events.ID{p.repo.ID}))
 	_, _, err = repos.Get(ctx, p.acme, p.repo.ID)
 	require.NoError(t, err)
+	done[[]hooks.Delivery](t)(hooks.Deliveries{DB: p.asks}.List(ctx, p.acme, p.repo.ID))
 	told := idOf(t, 'r', 500)
 	require.Len(t, done[[]events.Record](t)(v.Events(ctx, p.long, told, 5, 25)), 5)
 	require.Len(t, done[[]events.Record](t)(v.EventsBefore(ctx, p.long, told, 9, 5)), 5)

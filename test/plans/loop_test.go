@@ -27,6 +27,7 @@ const runStepRows = `
 // A mover is a scheduler of runs whose engine is away.
 type mover struct {
 	*commands.Handler
+	look func(context.Context, events.ID, events.ID)
 	p    *process
 	db   *pgxpool.Pool
 	repo events.ID
@@ -35,7 +36,7 @@ type mover struct {
 // startLoop begins a scheduler, and connects a repository.
 func (p *process) startLoop(t *testing.T, w *watcher) *mover {
 	t.Helper()
-	m := &mover{commands.New(p.log, func() time.Time { return epoch }), p, w.pool(t, p.url), newID()}
+	m := &mover{Handler: commands.New(p.log, func() time.Time { return epoch }), p: p, db: w.pool(t, p.url), repo: newID()}
 	marker := loop.NewMarker(m.db, always, quiet)
 	p.marker.Store(marker)
 	nowhere, err := config.ParseURL("http://127.0.0.1:1")
@@ -45,6 +46,7 @@ func (p *process) startLoop(t *testing.T, w *watcher) *mover {
 		Credentials: credentials.Store{Repo: m.Handler.Repo}, MaxActive: 100, Leads: always,
 		Ready: func() bool { return true }, Now: time.Now, Log: quiet,
 	})
+	m.look = s.Look
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.Run(ctx) })
@@ -68,6 +70,7 @@ func (m *mover) moveRun(t *testing.T, round int) {
 	m.await(t, run, "it waits for the engine", `select count(*) > 0 from run_steps where run_id = $1 and code = 'engine_away'`)
 	ok(m.CancelRun(ctx, commands.CancelRun{Meta: owner, Run: run}))
 	m.await(t, run, "it is forgotten", `select count(*) = 0 from run_steps where run_id = $1`)
+	m.look(ctx, m.p.acme, m.repo)
 	for _, s := range m.byTheClock(t) {
 		_, err := m.db.Exec(ctx, s.sql, s.args...)
 		require.NoError(t, err, s.at)
@@ -97,10 +100,12 @@ func (m *mover) byTheClock(t *testing.T) (list []asked) {
 		"from runs r where not tidied":   nil,
 		"where active and branch":        nil,
 		"from outcomes where":            {m.p.acme, 200},
+		"(active or finished_at > $4)":   {m.p.acme, m.repo, 7, epoch},
+		"insert into hook_deliveries":    {m.p.acme, m.repo, newID().String(), "push", true, 19},
 	}
 	for part, given := range args {
 		n := len(list)
-		for _, s := range writtenIn(t, "loop") {
+		for _, s := range append(writtenIn(t, "loop"), writtenIn(t, "http/hooks")...) {
 			if strings.Contains(folded(s.sql), part) {
 				list = append(list, asked{s, given})
 			}

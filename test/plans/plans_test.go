@@ -34,7 +34,7 @@ func TestPlansThatAreInForce(t *testing.T) {
 		}
 	}
 	list := writtenIn(t, "projections", "proof", "sessions", "events/store", "events/follow", "events/feed", "farm/joblog",
-		"farm/dispatch", "farm/ingest", "farm/jobinput", "farm/queue", "farm/sweep", "loop")
+		"farm/dispatch", "farm/ingest", "farm/jobinput", "farm/queue", "farm/sweep", "http/hooks", "loop")
 	for _, s := range list {
 		most := 0
 		for sql, n := range w.most {
@@ -46,7 +46,7 @@ func TestPlansThatAreInForce(t *testing.T) {
 			t.Errorf("%s: asked %d times here, %d are needed", s.at, most, settled)
 		}
 	}
-	source := writtenIn(t, "projections", "proof", "sessions", "events", "farm", "integrity", "loop")
+	source := writtenIn(t, "projections", "proof", "sessions", "events", "farm", "integrity", "http/hooks", "loop")
 	for _, problem := range newSchema(t, url).problems(t, w.text, source, acrossWorkspaces) {
 		t.Error(problem)
 	}

@@ -24,6 +24,8 @@ func requirements(t *testing.T, w *workshop) {
 		"R16 a merge commit voids the approval":      mergeCommitByPerson,
 		"R22 results count for one commit":           resultsOfAnotherHead,
 		"R24 a conflicting run leaves the lane":      conflictInLane,
+		"R33 R34 a label of who may write queues":    labelsQueue,
+		"R38 hooks are hints":                        hooksAreHints,
 		"R35 failed rounds count in the budget":      budgetUsed,
 		"R36 an unknown cost uses the budget":        unknownCost,
 		"R41 no more runs than people can look at":   mostActive,

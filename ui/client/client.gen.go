@@ -3495,6 +3495,20 @@ type Guardrails struct {
 // GuardrailsStatus defines model for Guardrails.Status.
 type GuardrailsStatus string
 
+// HookDelivery defines model for HookDelivery.
+type HookDelivery struct {
+	// Accepted Whether its signature is right. Of others only the last is kept.
+	Accepted bool `json:"accepted"`
+
+	// At Examples: 2026-11-20T23:56:25.123Z
+	At time.Time `json:"at"`
+
+	// Event As the code host names it.
+	//
+	// Examples: push
+	Event string `json:"event"`
+}
+
 // Inbox defines model for Inbox.
 type Inbox struct {
 	Head   InboxHead   `json:"head"`
@@ -4468,6 +4482,25 @@ type NewEnrollmentRequestBody struct {
 	Uses *int64 `json:"uses,omitempty"`
 }
 
+// NewHook defines model for NewHook.
+type NewHook struct {
+	// AtHost Whether the code host has it now. Otherwise set it up there: content type application/json, the events push, pull requests and issues.
+	AtHost bool `json:"atHost"`
+
+	// Secret Shown this once; absent if the code host has it.
+	//
+	// Examples: …
+	Secret *string `json:"secret,omitempty"`
+
+	// Url Examples: https://svc.example.com/hooks/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
+	Url string `json:"url"`
+
+	// Why Why the code host does not have it.
+	//
+	// Examples: Resource not accessible by personal access token
+	Why *string `json:"why,omitempty"`
+}
+
 // NewInvitationBody defines model for NewInvitationBody.
 type NewInvitationBody struct {
 	// Email An address that the invitee has verified with the identity provider. ASCII only, except that an international domain is converted to its xn-- form. Stored in lower case.
@@ -4649,6 +4682,11 @@ type RepoChangeBody struct {
 	// IssueCents Budget in cents of all runs of an issue, from when it is set; 0 is no limit, and the default.
 	IssueCents *int64 `json:"issueCents,omitempty"`
 
+	// Label Issues that get this label at the code host, from somebody who may write to the repository, are queued: those that have it already, too. Empty, the default, is off.
+	//
+	// Examples: svc
+	Label *string `json:"label,omitempty"`
+
 	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
 	Landing *RepoChangeBodyLanding `json:"landing,omitempty"`
 
@@ -4732,8 +4770,11 @@ type RepoDetail struct {
 	HasCredential   bool    `json:"hasCredential"`
 
 	// HasReadCredential Whether build machines clone with a credential.
-	HasReadCredential bool   `json:"hasReadCredential"`
-	Id                string `json:"id"`
+	HasReadCredential bool `json:"hasReadCredential"`
+
+	// Hook Where the code host tells of changes. Without it they are noticed later.
+	Hook *RepoHook `json:"hook,omitempty"`
+	Id   string    `json:"id"`
 
 	// Kind github: GitHub, GitHub Enterprise, and what speaks their interface. gitea: Gitea and Forgejo. git: git alone, without issues and pull requests.
 	Kind RepoDetailKind `json:"kind"`
@@ -4755,6 +4796,15 @@ type RepoDetailKind string
 
 // RepoDetailStatus defines model for RepoDetail.Status.
 type RepoDetailStatus string
+
+// RepoHook defines model for RepoHook.
+type RepoHook struct {
+	// Deliveries The last 20, the newest first.
+	Deliveries []HookDelivery `json:"deliveries"`
+
+	// Url Examples: https://svc.example.com/hooks/019aa0f4-6b1c-7d52-9e83-1c0a5b7e42d9
+	Url string `json:"url"`
+}
 
 // RepoImplementer defines model for RepoImplementer.
 type RepoImplementer struct {
@@ -4856,8 +4906,13 @@ type RepoSettings struct {
 	Implementer RepoImplementer `json:"implementer"`
 
 	// IssueCents Examples: 2000
-	IssueCents int64               `json:"issueCents"`
-	Landing    RepoSettingsLanding `json:"landing"`
+	IssueCents int64 `json:"issueCents"`
+
+	// Label Empty if no label queues issues.
+	//
+	// Examples: svc
+	Label   string              `json:"label"`
+	Landing RepoSettingsLanding `json:"landing"`
 
 	// MaxActive Examples: 5
 	MaxActive int64 `json:"maxActive"`
@@ -4901,6 +4956,11 @@ type RepoSettingsChange struct {
 
 	// IssueCents Budget in cents of all runs of an issue, from when it is set; 0 is no limit, and the default.
 	IssueCents *int64 `json:"issueCents,omitempty"`
+
+	// Label Issues that get this label at the code host, from somebody who may write to the repository, are queued: those that have it already, too. Empty, the default, is off.
+	//
+	// Examples: svc
+	Label *string `json:"label,omitempty"`
 
 	// Landing host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host.
 	Landing *RepoSettingsChangeLanding `json:"landing,omitempty"`
@@ -6619,6 +6679,12 @@ type ReplaceRepoCredentialParams struct {
 	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
 }
 
+// SetRepoHookParams defines parameters for SetRepoHook.
+type SetRepoHookParams struct {
+	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
+	XSvcTenant *string `json:"X-Svc-Tenant,omitempty"`
+}
+
 // PauseRepoParams defines parameters for PauseRepo.
 type PauseRepoParams struct {
 	// XSvcTenant The workspace, by id or slug. People default to the session's active workspace. A token has access to its own workspace only; any other one is not found.
@@ -7556,6 +7622,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
 	ReplaceRepoCredential(ctx context.Context, id string, params *ReplaceRepoCredentialParams, body ReplaceRepoCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetRepoHook Set up a repository's hook
+	//
+	// Makes an address at which the code host tells of changes, and sets it up there if the credential may. Otherwise people do, with the secret of the answer. An address that the repository had before is none any more.
+	//
+	// For: Owner or Maintainer.
+	//
+	// Corresponds with POST /api/v1/repos/{id}/hook (the `SetRepoHook` operationId).
+	SetRepoHook(ctx context.Context, id string, params *SetRepoHookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseRepoWithBody Pause a repository
 	//
@@ -9043,6 +9118,25 @@ func (c *Client) ReplaceRepoCredentialWithBody(ctx context.Context, id string, p
 // Corresponds with POST /api/v1/repos/{id}/credential (the `ReplaceRepoCredential` operationId).
 func (c *Client) ReplaceRepoCredential(ctx context.Context, id string, params *ReplaceRepoCredentialParams, body ReplaceRepoCredentialJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplaceRepoCredentialRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetRepoHook Set up a repository's hook
+//
+// Makes an address at which the code host tells of changes, and sets it up there if the credential may. Otherwise people do, with the secret of the answer. An address that the repository had before is none any more.
+//
+// For: Owner or Maintainer.
+//
+// Corresponds with POST /api/v1/repos/{id}/hook (the `SetRepoHook` operationId).
+func (c *Client) SetRepoHook(ctx context.Context, id string, params *SetRepoHookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetRepoHookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13577,6 +13671,55 @@ func NewReplaceRepoCredentialRequestWithBody(server string, id string, params *R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XSvcTenant != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Svc-Tenant", *params.XSvcTenant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Svc-Tenant", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetRepoHookRequest constructs an http.Request for the SetRepoHook method
+func NewSetRepoHookRequest(server string, id string, params *SetRepoHookParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/repos/%s/hook", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 

@@ -16,6 +16,7 @@ type repoData struct {
 	Runs       client.RepoRuns // its numbers of runs
 	Form       settingsForm
 	Credential credentialForm
+	NewHook    *client.NewHook // what this request has set up, or nil
 }
 
 // credentialForm is a refused form that replaces a credential. It never has the credential.
@@ -53,11 +54,13 @@ func showRepo(v *page.Visit) (page.Page, error) {
 		return shown, nil
 	}
 	d.Form = newSettingsForm(d.Settings)
-	switch refused := v.Result.(type) {
+	switch result := v.Result.(type) {
 	case settingsForm:
-		d.Form = refused
+		d.Form = result
 	case credentialForm:
-		d.Credential = refused
+		d.Credential = result
+	case *client.NewHook:
+		d.NewHook = result
 	}
 	shown.Main = repoView(v, d)
 	return shown, nil

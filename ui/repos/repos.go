@@ -27,6 +27,7 @@ func Routes() []page.Route {
 		{Method: http.MethodPost, Path: one, Do: changeSettings, Show: showRepo, Back: back, Body: maxSettingsForm},
 		{Method: http.MethodPost, Path: one + "/check", Do: check, Show: showRepo, Back: back},
 		{Method: http.MethodPost, Path: one + "/credential", Do: replaceCredential, Show: showRepo, Back: back, Ask: askRemoveCredential},
+		{Method: http.MethodPost, Path: one + "/hook", Do: setHook, Show: showRepo, ShowsSecret: true, Back: back},
 		{Method: http.MethodPost, Path: one + "/pause", Do: pause, Show: showRepo, Back: back},
 		{Method: http.MethodPost, Path: one + "/resume", Do: resume, Show: showRepo, Back: back},
 		{Method: http.MethodPost, Path: one + "/disconnect", Do: disconnect, Show: showRepo, Back: back, Ask: askDisconnect},

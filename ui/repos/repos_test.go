@@ -161,3 +161,25 @@ func TestPauseHint(t *testing.T) {
 		require.NotEmpty(t, pauseHint(client.Pause{Code: &code}))
 	}
 }
+
+// The secret of a hook is shown once, to the person who has set it up, and only if the code host does not have it.
+func TestHookShowsItsSecretOnce(t *testing.T) {
+	t.Parallel()
+	v := visit(client.YouRoleOwner, nil)
+	d := repoData{RepoDetail: client.RepoDetail{Id: "7", Name: "acme/web"}}
+	require.Contains(t, render(t, hookCard(v, d)), "There is no hook")
+	d.Hook = &client.RepoHook{Url: "https://svc.example/hooks/1", Deliveries: []client.HookDelivery{
+		{At: v.Now, Event: "push", Accepted: true}, {At: v.Now, Event: "issues"},
+	}}
+	shown := render(t, hookCard(v, d))
+	require.Contains(t, shown, "push")
+	require.Contains(t, shown, "refused: its signature is wrong")
+	require.NotContains(t, shown, "<dialog")
+	d.NewHook = &client.NewHook{Url: d.Hook.Url, AtHost: true}
+	require.NotContains(t, render(t, hookCard(v, d)), "<dialog")
+	d.NewHook = &client.NewHook{Url: d.Hook.Url, Secret: new("s3cret"), Why: new("It may not.")}
+	shown = render(t, hookCard(v, d))
+	require.Contains(t, shown, "s3cret")
+	require.Contains(t, shown, "It may not.")
+	require.NotContains(t, render(t, hookCard(visit(client.YouRoleViewer, nil), repoData{RepoDetail: d.RepoDetail})), "<form")
+}

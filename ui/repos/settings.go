@@ -24,7 +24,7 @@ type settingsForm struct {
 
 	protected                                      string // one pattern a line
 	mayAllowOnce, approverNotQueuer                bool
-	landing, method                                string
+	landing, method, label                         string
 	maxActive, rounds, dollars, maxFiles, maxLines string // numbers as typed
 
 	refused string            // the reason, "" if a field has it, or there is none
@@ -91,7 +91,7 @@ func newSettingsForm(s client.RepoSettings) settingsForm {
 	f := settingsForm{
 		was: encode(s), branch: s.Branch, command: s.Implementer.Kind == client.Command,
 		protected: strings.Join(s.ProtectedPaths, "\n"), mayAllowOnce: s.MayAllowOnce, approverNotQueuer: s.ApproverNotQueuer,
-		landing: string(s.Landing), method: string(s.Method),
+		landing: string(s.Landing), method: string(s.Method), label: s.Label,
 		maxActive: digits(s.MaxActive), rounds: digits(s.Rounds), maxFiles: digits(s.MaxFiles), maxLines: digits(s.MaxLines),
 	}
 	if s.Cents > 0 {
@@ -121,7 +121,7 @@ func postedSettings(v *page.Visit) settingsForm {
 	f := settingsForm{
 		was: v.PostFormValue("was"), branch: text("branch"), command: text("implementer") == string(client.Command),
 		run: postedJob(v, "command"), protected: lines(text("protected")), mayAllowOnce: text("may-allow-once") != "",
-		approverNotQueuer: text("approver-not-queuer") != "", landing: text("landing"), method: text("method"),
+		approverNotQueuer: text("approver-not-queuer") != "", landing: text("landing"), method: text("method"), label: text("label"),
 		maxActive: text("max-active"), rounds: text("rounds"), dollars: text("dollars"), maxFiles: text("max-files"), maxLines: text("max-lines"),
 	}
 	for _, n := range v.PostForm["job"] {
@@ -165,7 +165,7 @@ func changeSettings(v *page.Visit) (page.Notice, error) {
 		err = client.CheckResponse(v.API.ChangeRepo(v.Context(), v.PathValue("id"), nil, body))
 	}
 	if r := refusal(err); r != nil {
-		f.fields = r.FieldErrors("branch", "protectedPaths", "maxFiles", "maxLines", "maxActive", "rounds", "cents")
+		f.fields = r.FieldErrors("branch", "label", "protectedPaths", "maxFiles", "maxLines", "maxActive", "rounds", "cents")
 		if len(f.fields) == 0 {
 			f.refused = page.Sentence(r)
 		}
@@ -188,6 +188,7 @@ func (f settingsForm) change() (body client.RepoChangeBody, err error) {
 	changed(&body.Method, client.RepoChangeBodyMethod(was.Method), client.RepoChangeBodyMethod(f.method))
 	changed(&body.MayAllowOnce, was.MayAllowOnce, f.mayAllowOnce)
 	changed(&body.ApproverNotQueuer, was.ApproverNotQueuer, f.approverNotQueuer)
+	changed(&body.Label, was.Label, f.label)
 	changed(&body.MaxActive, was.MaxActive, n.whole("Active runs", f.maxActive))
 	changed(&body.Rounds, was.Rounds, n.whole("Rounds", f.rounds))
 	changed(&body.MaxFiles, was.MaxFiles, n.whole("Files", f.maxFiles))

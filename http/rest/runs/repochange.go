@@ -99,6 +99,10 @@ func (s *Server) connectRepo(ctx context.Context, in *newRepo, connect commands.
 		}
 		return nil, err
 	}
+	check := commands.CheckRepo{Meta: connect.Meta, Repo: connect.Repo}
+	if checked, err := s.recordProbe(ctx, check, found, aggregates.Repo{}); err == nil { // otherwise the next check sets up the hook
+		done.Position = max(done.Position, checked.Position)
+	}
 	return s.showRepo(ctx, done, connect.Repo)
 }
 
@@ -157,7 +161,7 @@ func (s *Server) showRepo(ctx context.Context, done commands.Result, id events.I
 	if err != nil {
 		return nil, err
 	}
-	detail, err := door.WithNames(ctx, s.Door, newRepoDetail(found, true), (*repoDetail).names)
+	detail, err := s.describeRepo(ctx, found, true)
 	return &repoAnswer{schema.Position{Position: done.Position}, detail}, err
 }
 
@@ -192,9 +196,13 @@ func (in *repoEnd) toCommand(c *door.Caller, id events.ID) (commands.DisconnectR
 }
 
 func (s *Server) disconnectRepo(ctx context.Context, _ *repoEnd, end commands.DisconnectRepo) (*schema.Position, error) {
+	repo, token, hidden := s.Credentials.Reveal(ctx, end.Workspace, end.Repo, events.WriteCredential)
 	done, former, err := s.Commands.DisconnectRepo(ctx, end)
 	if err != nil {
 		return nil, err
+	}
+	if hidden == nil { // otherwise the hook stays at its host, and is told that there is none
+		s.removeHook(ctx, remote{end.Workspace, end.Repo, repo.Name(), repo.Host(), token}, repo.Hook())
 	}
 	s.dropCredentials(ctx, end.Workspace, former...)
 	return &schema.Position{Position: done.Position}, nil
@@ -244,11 +252,18 @@ func (s *Server) probeWith(ctx context.Context, id events.ID, instead map[events
 
 var errCredentialLost = fault.New(fault.Conflict, errCredential.Code, "The repository's credential cannot be opened any more. Replace it.")
 
-// recordProbe records what a probe found.
+// recordProbe records what a probe found of a repository. If all is well its hook is set up.
 func (s *Server) recordProbe(ctx context.Context, check commands.CheckRepo, found *probed, repo aggregates.Repo) (commands.Result, error) {
 	check.Checks = found.checks
+	if found.ok && found.host.Kind != events.HostGit {
+		more, err := s.checkHook(ctx, check)
+		if err != nil {
+			return commands.Result{}, err
+		}
+		check.Checks = append(check.Checks, more...)
+	}
 	done, err := s.Commands.CheckRepo(ctx, check)
-	if err != nil || !found.ok || found.name == repo.Name() && found.host == repo.Host() {
+	if err != nil || !found.ok || repo.Name() == "" || found.name == repo.Name() && found.host == repo.Host() {
 		return done, err
 	}
 	return s.Commands.RenameRepo(ctx, commands.RenameRepo{Meta: check.Meta, Repo: check.Repo, Name: found.name, Host: found.host})

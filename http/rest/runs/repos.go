@@ -75,6 +75,17 @@ func (s *Server) repoRoutes() door.Section {
 			Missing: aggregates.ErrNoRepo, Refuses: append([]*fault.Fault{errRepoCheck}, changes...),
 			RequestExample: schema.Object{"which": "write", "credential": "…"}, AnswerExample: newRepoDetail(exampleRepoRow, true),
 		}),
+		door.Command((*RepoPath).hook, s.setHook, door.Route{
+			Method: "POST", Path: "/repos/{id}/hook", Guard: door.MayDo(events.ManageRepos),
+			ID: "setRepoHook", Summary: "Set up a repository's hook",
+			Text: "Makes an address at which the code host tells of changes, and sets it up there if the credential may. Otherwise people do, " +
+				"with the secret of the answer. An address that the repository had before is none any more.",
+			Missing: aggregates.ErrNoRepo,
+			AnswerExample: newHook{
+				URL: "https://svc.example.com/hooks/" + schema.ExampleRepo.ID.String(), Secret: "…",
+				Why: "Resource not accessible by personal access token",
+			},
+		}),
 		door.Command((*repoPause).toCommand, s.pauseRepo, door.Route{
 			Method: "POST", Path: "/repos/{id}/pause", Guard: door.MayDo(events.ManageRepos),
 			ID: "pauseRepo", Summary: "Pause a repository",
@@ -145,6 +156,7 @@ type repoDetail struct {
 	Settings          repoSettings      `json:"settings"`
 	Pause             *pause            `json:"pause,omitempty" doc:"Present while it is paused."`
 	Check             *checkup          `json:"check,omitempty" doc:"What the last check found."`
+	Hook              *repoHook         `json:"hook,omitempty" doc:"Where the code host tells of changes. Without it they are noticed later."`
 	ConnectedBy       string            `json:"connectedBy" doc:"Empty for service accounts." example:"ada@acme.example"`
 	ConnectorName     string            `json:"connectedByName,omitempty" doc:"Name of the person who has this address now. Absent for other actors." example:"Ada Lind"`
 	ConnectedAt       openapi.Timestamp `json:"connectedAt"`
@@ -222,7 +234,7 @@ func (s *Server) getRepo(ctx context.Context, in *RepoPath) (*door.BodyAnswer[re
 	if err != nil {
 		return nil, err
 	}
-	detail, err := door.WithNames(ctx, s.Door, newRepoDetail(found, door.CallerOf(ctx).Token == nil), (*repoDetail).names)
+	detail, err := s.describeRepo(ctx, found, door.CallerOf(ctx).Token == nil)
 	return &door.BodyAnswer[repoDetail]{Body: detail}, err
 }
 

@@ -15,6 +15,7 @@ type repoSettings struct {
 	Landing          events.Landing     `json:"landing" enum:"host,exact"`
 	Method           events.MergeMethod `json:"method" enum:"merge,squash"`
 	ApproverNotQueue bool               `json:"approverNotQueuer"`
+	Label            string             `json:"label" doc:"Empty if no label queues issues." example:"svc"`
 	MaxActive        int                `json:"maxActive" example:"5"`
 	Rounds           int                `json:"rounds" example:"3"`
 	Cents            int64              `json:"cents" example:"500"`
@@ -41,6 +42,7 @@ type RepoSettingsChange struct {
 	Landing          *events.Landing     `json:"landing,omitempty" enum:"host,exact" doc:"host: the code host merges the pull request. exact: the tested commit itself is pushed, unless the branch has moved; always so with the kind git. Defaults to host."`
 	Method           *events.MergeMethod `json:"method,omitempty" enum:"merge,squash" doc:"Defaults to merge."`
 	ApproverNotQueue *bool               `json:"approverNotQueuer,omitempty" doc:"Whether whoever queued an issue may not approve its merge. Defaults to false."`
+	Label            *string             `json:"label,omitempty" maxLength:"100" doc:"Issues that get this label at the code host, from somebody who may write to the repository, are queued: those that have it already, too. Empty, the default, is off." example:"svc"`
 	MaxActive        *int                `json:"maxActive,omitempty" minimum:"1" maximum:"100" doc:"Active runs at once. Defaults to 5."`
 	Rounds           *int                `json:"rounds,omitempty" minimum:"1" maximum:"10" doc:"How often a run may implement. Defaults to 3."`
 	Cents            *int64              `json:"cents,omitempty" minimum:"0" maximum:"100000000" doc:"Budget of a run in cents; 0 is no limit, and the default."`
@@ -90,6 +92,7 @@ func (c *RepoSettingsChange) applyTo(s events.RepoSettings) events.RepoSettings 
 	set(&s.Landing, c.Landing)
 	set(&s.Method, c.Method)
 	set(&s.ApproverNotQueue, c.ApproverNotQueue)
+	set(&s.Label, c.Label)
 	set(&s.MaxActive, c.MaxActive)
 	set(&s.Rounds, c.Rounds)
 	set(&s.Cents, c.Cents)
@@ -133,7 +136,7 @@ func (j *requiredJob) event() events.RequiredJob {
 func newRepoSettings(s events.RepoSettings) repoSettings {
 	out := repoSettings{
 		Branch: s.Branch, RequiredJobs: []requiredJob{}, ProtectedPaths: append([]string{}, s.ProtectedPaths...),
-		MayAllowOnce: s.MayAllowOnce, Landing: s.Landing, Method: s.Method, ApproverNotQueue: s.ApproverNotQueue,
+		MayAllowOnce: s.MayAllowOnce, Landing: s.Landing, Method: s.Method, ApproverNotQueue: s.ApproverNotQueue, Label: s.Label,
 		MaxActive: s.MaxActive, Rounds: s.Rounds, Cents: s.Cents, MaxFiles: s.MaxFiles, MaxLines: s.MaxLines,
 		IssueCents: s.IssueCents, Prices: tokenPrices(s.Prices),
 		Implementer: repoImplementer{

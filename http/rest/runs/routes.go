@@ -7,6 +7,7 @@ import (
 	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
+	"svc/http/hooks"
 	"svc/http/rest/door"
 	"svc/http/rest/schema"
 	"svc/projections"
@@ -29,6 +30,7 @@ type Server struct {
 	CodeHost    *CodeHost         // of repositories that are not connected
 	Engine      client.Client     // asks code hosts
 	Credentials credentials.Store // of repositories
+	Deliveries  hooks.Deliveries  // of their code hosts
 
 	LocalCodeHosts bool // whether repositories may be on this machine, and reached by plain HTTP
 
