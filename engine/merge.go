@@ -3,7 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strings"
+	"time"
 
 	"svc/engine/client"
 	"svc/engine/codehost"
@@ -190,7 +192,7 @@ func (s *step) landByHost(ctx context.Context, in client.MergeInput) (client.Mer
 		if hindered = s.mayMerge(ctx, in, pr); hindered == nil {
 			s.host.Mark(ctx, in.Head, codehost.MarkSuccess, "Approved")
 			s.progress("merges")
-			if err := s.host.Merge(ctx, in); err != nil {
+			if err := s.tryMerge(ctx, in); err != nil {
 				return client.MergeResult{}, err
 			}
 			if pr, err = s.host.PullRequest(ctx, in.PullRequest); err != nil {
@@ -210,6 +212,25 @@ func (s *step) landByHost(ctx context.Context, in client.MergeInput) (client.Mer
 		hindered = lag("The code host does not show the merge yet.")
 	}
 	return s.mergedUnseen(ctx, in, hindered)
+}
+
+// A refused merge is one that the host does not do for now.
+type refused struct {
+	at  time.Time
+	err error
+}
+
+// tryMerge asks the host to merge, unless it refused a moment ago: whatever happens to a run makes it due again.
+func (s *step) tryMerge(ctx context.Context, in client.MergeInput) error {
+	key := fmt.Sprintf("%s#%d", s.Repository.ID, in.PullRequest)
+	if last, ok := s.refused.Get(key); ok && time.Since(last.at) < s.spacing {
+		return last.err
+	}
+	err := s.host.Merge(ctx, in)
+	if coded(err, client.CodeHostRule) {
+		s.refused.Add(key, refused{time.Now(), err})
+	}
+	return err
 }
 
 // mergedUnseen looks in the target branch for a merge that the host does not show as one: it contains the head, or is the

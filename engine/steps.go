@@ -65,13 +65,16 @@ type Steps struct {
 	slots   slots
 	log     *slog.Logger
 	beat    time.Duration // longest time between the lines of an answer
+	spacing time.Duration // shortest time between tries to merge a pull request
 
 	contained *lru.Cache[[2]string, bool]                 // whether the first commit contains the second
 	inspected *lru.Cache[[3]string, client.InspectResult] // by the two commits and the hash of the policy
+	refused   *lru.Cache[string, refused]                 // by repository and pull request
 }
 
 const (
 	heartbeat    = 5 * time.Second
+	mergeSpacing = 4 * time.Second // Gitea checks a pull request for three seconds, again with each try
 	rememberHead = 8192
 	rememberLook = 128 // whose findings and files take up to 100 KiB each
 
@@ -97,8 +100,10 @@ func OpenSteps(ctx context.Context, cfg Config, log *slog.Logger) (*Steps, error
 		return nil, fmt.Errorf("SVC_ENGINE_DIR: %w", err)
 	}
 	return &Steps{
-		mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), slots: slots{wait: slotWait}, log: log, beat: heartbeat,
+		mirrors: mirrors, network: codehost.NewNetwork(cfg.AllowLocal), slots: slots{wait: slotWait}, log: log,
+		beat: heartbeat, spacing: mergeSpacing,
 		contained: lru.New[[2]string, bool](rememberHead), inspected: lru.New[[3]string, client.InspectResult](rememberLook),
+		refused: lru.New[string, refused](rememberLook),
 	}, nil
 }
 

@@ -54,6 +54,7 @@ func newBench(t *testing.T) *bench {
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	b.steps, err = OpenSteps(t.Context(), Config{Dir: t.TempDir(), AllowLocal: true}, log)
 	require.NoError(t, err)
+	b.steps.spacing = 0
 	s := httptest.NewServer(NewHandler(secret, "1.2.3", b.steps, log))
 	t.Cleanup(func() {
 		s.Close()
