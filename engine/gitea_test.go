@@ -15,25 +15,28 @@ import (
 
 	"svc/config"
 	"svc/engine/client"
+	"svc/engine/codehost"
 	"svc/test/githost"
 )
 
-// TestRealGitea takes a run through a Gitea that SVC_TEST_GITEA_URL names, with a token of its user that may do everything in
-// SVC_TEST_GITEA_TOKEN.
+// TestRealGitea takes a run through a Gitea that SVC_TEST_GITEA_URL names, with user and password, by a token with the scopes
+// that docs/runs.md tells people to give it.
 func TestRealGitea(t *testing.T) {
 	t.Parallel()
 	base, err := url.Parse(os.Getenv("SVC_TEST_GITEA_URL"))
-	if err != nil || base.Host == "" {
+	if err != nil || base.User == nil {
 		t.Skip("SVC_TEST_GITEA_URL names no Gitea")
 	}
-	token := os.Getenv("SVC_TEST_GITEA_TOKEN")
+	user := base.User
+	base.User = nil
 	ask := func(method, path string, in, out any) {
 		t.Helper()
 		body, err := json.Marshal(in)
 		require.NoError(t, err)
 		r, err := http.NewRequestWithContext(t.Context(), method, base.JoinPath("api/v1").String()+path, bytes.NewReader(body))
 		require.NoError(t, err)
-		r.Header.Set("Authorization", "token "+token)
+		password, _ := user.Password()
+		r.SetBasicAuth(user.Username(), password)
 		r.Header.Set("Content-Type", "application/json")
 		res, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
@@ -41,13 +44,18 @@ func TestRealGitea(t *testing.T) {
 		require.Less(t, res.StatusCode, 300, path)
 		require.NoError(t, json.NewDecoder(res.Body).Decode(out))
 	}
+	name := fmt.Sprintf("run-%d", time.Now().UnixNano())
+	var given struct{ SHA1 string }
+	scopes := []string{"write:repository", "write:issue"}
+	ask("POST", "/users/"+user.Username()+"/tokens", map[string]any{"name": name, "scopes": scopes}, &given)
+	token := given.SHA1
 	var made struct {
 		ID       int64
 		FullName string `json:"full_name"`
 		CloneURL string `json:"clone_url"`
 	}
 	ask("POST", "/user/repos", map[string]any{
-		"name": fmt.Sprintf("run-%d", time.Now().UnixNano()), "auto_init": true, "default_branch": "main",
+		"name": name, "auto_init": true, "default_branch": "main",
 	}, &made)
 	var issue struct{ Number int }
 	ask("POST", "/repos/"+made.FullName+"/issues", map[string]any{"title": "It is broken", "body": "Please mend it."}, &issue)
@@ -55,10 +63,9 @@ func TestRealGitea(t *testing.T) {
 	b := newBench(t)
 	clone, err := url.Parse(made.CloneURL)
 	require.NoError(t, err)
-	withToken := *clone
-	withToken.User = url.UserPassword("x", token)
+	clone.User = user
 	fetch := func() string {
-		b.repo.Git(t, "fetch", "--quiet", "--prune", withToken.String(), "+refs/heads/*:refs/heads/*")
+		b.repo.Git(t, "fetch", "--quiet", "--prune", clone.String(), "+refs/heads/*:refs/heads/*")
 		return b.repo.Head(t, "main")
 	}
 	b.step.Repository = client.Repository{
@@ -92,17 +99,28 @@ func TestRealGitea(t *testing.T) {
 	candidate := b.ready(t, readyInput(work.Head))
 	in := mergeInput(work.Head, candidate)
 	in.Landing, in.PullRequest = "host", pr.Number
-	var merged client.MergeResult
-	tries := 0
-	require.Eventually(t, func() bool {
-		tries++
-		var err error
-		if merged, err = b.tryMerge(in); err != nil {
-			requireCode(t, err, client.Transient, client.CodeHostRule)
+	host, err := codehost.New(b.step.Repository, b.steps.network)
+	require.NoError(t, err)
+	wrong := in
+	wrong.Head = from
+	// R20: it refuses for seconds after the pull request was opened, and after each refusal.
+	patiently := func(merge func() error) (err error) {
+		for tries := range 10 {
+			<-time.After(5 * time.Second)
+			if err = merge(); !coded(err, client.CodeHostRule) {
+				t.Log("tries:", tries+1)
+				return err
+			}
 		}
-		return err == nil
-	}, time.Minute, 5*time.Second)
-	t.Log("tries to merge:", tries)
+		return err
+	}
+	requireCode(t, patiently(func() error { return host.Merge(t.Context(), wrong) }), client.Permanent, client.CodeHeadMoved)
+	var merged client.MergeResult
+	require.NoError(t, patiently(func() (err error) {
+		merged, err = b.tryMerge(in)
+		return err
+	}))
+	require.NoError(t, host.Merge(t.Context(), in), "already merged")
 	require.Equal(t, []any{candidate.Tree, from, false}, []any{merged.Tree, merged.FirstParent, merged.Outside})
 	require.Equal(t, merged, b.merge(t, in))
 	require.Equal(t, merged.Commit, fetch())
@@ -120,4 +138,19 @@ func TestRealGitea(t *testing.T) {
 	require.True(t, strings.HasPrefix(comments[1].Body, "Merged."))
 	fetch()
 	require.Empty(t, b.repo.Head(t, "run/1"))
+	var statuses []struct{ Status, Context string }
+	ask("GET", "/repos/"+made.FullName+"/commits/"+work.Head+"/statuses?sort=oldest", nil, &statuses)
+	require.Equal(t, "[{pending svc/run} {success svc/run}]", fmt.Sprint(statuses))
+
+	conflicting := commitInput(from) // R20: and for ever on a conflict
+	conflicting.Branch = "run/2"
+	second := b.commit(t, conflicting, b.change(t, from, githost.Files{"a": "3\n"}))
+	propose := proposeInput(second.Head, 0)
+	propose.Branch, propose.Marker = "run/2", "svc-run r3"
+	in.PullRequest, in.Head = b.propose(t, propose).Number, second.Head
+	for range 3 {
+		<-time.After(5 * time.Second)
+		refused := requireCode(t, host.Merge(t.Context(), in), client.Transient, client.CodeHostRule)
+		require.Contains(t, refused.Message, "Please try again later")
+	}
 }
