@@ -16,12 +16,14 @@ import (
 // requirements has a test for each of the complaints about other tools that needs all programs to be shown.
 func requirements(t *testing.T, w *workshop) {
 	w.runAll(t, map[string]func(*testing.T, *workshop){
-		"R2 one pull request of each run":            onePullRequest,
+		"R2 one pull request of each run":            onePullRequest("github"),
+		"R2 one pull request of each run at Gitea":   onePullRequest("gitea"),
 		"R5 an exit status of 0 is no success":       silentImplementer,
 		"an outcome that is too large":               largeOutcome,
 		"R13 refused workflow files are named":       refusedWorkflow,
 		"R14 protected changes are asked for":        protectedChange,
 		"R16 a merge commit voids the approval":      mergeCommitByPerson,
+		"R20 R25 a host that waits, and lies":        lyingHost,
 		"R22 results count for one commit":           resultsOfAnotherHead,
 		"R24 a conflicting run leaves the lane":      conflictInLane,
 		"R33 R34 a label of who may write queues":    labelsQueue,
@@ -39,8 +41,12 @@ func requirements(t *testing.T, w *workshop) {
 }
 
 // onePullRequest has the code host fail in the middle of opening pull requests.
-func onePullRequest(t *testing.T, w *workshop) {
-	p := w.newProject(t, "github", settings{"maxActive": 20})
+func onePullRequest(kind string) func(*testing.T, *workshop) {
+	return func(t *testing.T, w *workshop) { onePullRequestAt(t, w.newProject(t, kind, settings{"maxActive": 20})) }
+}
+
+func onePullRequestAt(t *testing.T, p *project) {
+	t.Helper()
 	faults := []hostFault{
 		{"kind": "twice"}, {"kind": "cut"}, {"kind": "cut", "after": true}, {"kind": "status", "status": 502, "after": true},
 		{"kind": "status", "status": 500}, {"kind": "body", "body": "{", "after": true}, {"kind": "rate_limit", "retryAfter": 1},
@@ -70,6 +76,20 @@ func onePullRequest(t *testing.T, w *workshop) {
 	require.Equal(t, len(runs), e.PullsClosed)
 	require.Equal(t, len(runs), e.Comments)
 	require.Equal(t, []string{"main"}, p.branches())
+}
+
+// lyingHost has a Gitea that has not checked the pull request yet, and then merges without the change.
+func lyingHost(t *testing.T, w *workshop) {
+	p := w.newProject(t, "gitea", requires("sh check.sh"))
+	merges := "/api/v1/repos/" + p.name + "/pulls/.*/merge$"
+	p.host.fail(t, "POST", merges, hostFault{"kind": "status", "status": 405, "message": "Please try again later", "times": 1})
+	p.host.fail(t, "POST", merges, hostFault{"kind": "lie", "times": 1})
+	r := p.queue("Say deux", patchOf("two", "deux"))
+	r.approve()
+	r.await("run.tidied")
+	require.True(t, r.view().Merge.Untested, "the tree is not what was approved")
+	require.Equal(t, 1, p.host.counts(t, p.name).Merges)
+	require.Equal(t, strings.TrimSpace(words), p.show("main", "words.txt"))
 }
 
 // silentImplementer is one that ends well without having said so.

@@ -123,6 +123,7 @@ type runView struct {
 	}
 	Resources struct{ CostCents int64 }
 	End       *runEnd
+	Merge     struct{ Untested bool }
 }
 
 type runEnd struct{ Reason, Code string }
