@@ -26,6 +26,7 @@ type settingsForm struct {
 	mayAllowOnce, approverNotQueuer                bool
 	landing, method, label                         string
 	maxActive, rounds, dollars, maxFiles, maxLines string // numbers as typed
+	issueDollars, inputDollars, outputDollars      string
 
 	refused string            // the reason, "" if a field has it, or there is none
 	fields  map[string]string // what is wrong, by field
@@ -97,6 +98,10 @@ func newSettingsForm(s client.RepoSettings) settingsForm {
 	if s.Cents > 0 {
 		f.dollars = strconv.FormatFloat(float64(s.Cents)/100, 'f', 2, 64)
 	}
+	if s.IssueCents > 0 {
+		f.issueDollars = strconv.FormatFloat(float64(s.IssueCents)/100, 'f', 2, 64)
+	}
+	f.inputDollars, f.outputDollars = dollarsOf(s.Prices.InputCents), dollarsOf(s.Prices.OutputCents)
 	i := s.Implementer
 	f.run = jobForm{
 		base: encode(i), steps: []string{value(i.Run)}, sandbox: sandboxChoice(i.Sandbox), labels: joined(i.Labels), secrets: joined(i.Secrets),
@@ -123,6 +128,7 @@ func postedSettings(v *page.Visit) settingsForm {
 		run: postedJob(v, "command"), protected: lines(text("protected")), mayAllowOnce: text("may-allow-once") != "",
 		approverNotQueuer: text("approver-not-queuer") != "", landing: text("landing"), method: text("method"), label: text("label"),
 		maxActive: text("max-active"), rounds: text("rounds"), dollars: text("dollars"), maxFiles: text("max-files"), maxLines: text("max-lines"),
+		issueDollars: text("issue-dollars"), inputDollars: text("input-dollars"), outputDollars: text("output-dollars"),
 	}
 	for _, n := range v.PostForm["job"] {
 		f.jobs = append(f.jobs, postedJob(v, "job-"+n))
@@ -165,7 +171,7 @@ func changeSettings(v *page.Visit) (page.Notice, error) {
 		err = client.CheckResponse(v.API.ChangeRepo(v.Context(), v.PathValue("id"), nil, body))
 	}
 	if r := refusal(err); r != nil {
-		f.fields = r.FieldErrors("branch", "label", "protectedPaths", "maxFiles", "maxLines", "maxActive", "rounds", "cents")
+		f.fields = r.FieldErrors("branch", "label", "protectedPaths", "maxFiles", "maxLines", "maxActive", "rounds", "cents", "issueCents")
 		if len(f.fields) == 0 {
 			f.refused = page.Sentence(r)
 		}
@@ -194,6 +200,10 @@ func (f settingsForm) change() (body client.RepoChangeBody, err error) {
 	changed(&body.MaxFiles, was.MaxFiles, n.whole("Files", f.maxFiles))
 	changed(&body.MaxLines, was.MaxLines, n.whole("Lines", f.maxLines))
 	changed(&body.Cents, was.Cents, n.cents("The budget", f.dollars))
+	changed(&body.IssueCents, was.IssueCents, n.cents("The budget of an issue", f.issueDollars))
+	changed(&body.Prices, was.Prices, client.TokenPrices{
+		InputCents: n.price("The price of input tokens", f.inputDollars), OutputCents: n.price("The price of output tokens", f.outputDollars),
+	})
 	if f.landing == "" { // a repository without pull requests has no choice
 		body.Landing, body.Method = nil, nil
 	}
@@ -277,7 +287,15 @@ func (n *numbers) whole(name, text string) int64 {
 
 // cents reads dollars. Nothing is no limit.
 func (n *numbers) cents(name, text string) int64 {
-	const most = 1e6
+	return int64(math.Round(n.dollars(name, text, 1e6) * 100))
+}
+
+// price reads dollars, and returns cents to a millionth. Nothing is no price.
+func (n *numbers) price(name, text string) float64 {
+	return math.Round(n.dollars(name, text, 1e4)*1e8) / 1e6
+}
+
+func (n *numbers) dollars(name, text string, most float64) float64 {
 	if text == "" {
 		return 0
 	}
@@ -286,7 +304,15 @@ func (n *numbers) cents(name, text string) int64 {
 		n.refuse(name + " must be an amount in dollars, such as 5 or 2.50.")
 		return 0
 	}
-	return int64(math.Round(dollars * 100)) //nolint:mnd // cents
+	return dollars
+}
+
+// dollarsOf returns a price as it is typed.
+func dollarsOf(cents float64) string {
+	if cents == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(cents/100, 'f', -1, 64)
 }
 
 // seconds reads minutes. Seconds that the form shows as these minutes are kept.

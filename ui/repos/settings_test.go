@@ -15,6 +15,7 @@ import (
 func everySetting() client.RepoSettings {
 	return client.RepoSettings{
 		Branch: "trunk", Landing: client.RepoSettingsLandingExact, Method: client.RepoSettingsMethodSquash, MaxActive: 3, Rounds: 2, Cents: 250,
+		IssueCents: 1000, Prices: client.TokenPrices{InputCents: 7, OutputCents: 62.5},
 		MaxFiles: 9, MaxLines: 90, MayAllowOnce: true, ApproverNotQueuer: true, ProtectedPaths: []string{"deploy/**", "a b/*"},
 		Implementer: client.RepoImplementer{
 			Kind: client.Command, Run: new("set -e\n./agent.sh"), Secrets: &[]string{"KEY", "OTHER"},
@@ -87,23 +88,29 @@ func TestOnlyChangesAreSent(t *testing.T) {
 	t.Parallel()
 	fields := settingsFields(t, everySetting())
 	fields.Set("dollars", "2.75")
+	fields.Set("issue-dollars", "$20")
+	fields.Set("output-dollars", "0.07")
 	fields.Set("job-1-sandbox", sandboxNone)
 	fields.Del("may-allow-once")
 	body, err := postedSettings(visit(client.YouRoleOwner, fields)).change()
 	require.NoError(t, err)
 	jobs := everySetting().RequiredJobs
 	jobs[1].Sandbox = &client.JobSandbox{Kind: new(client.JobSandboxKindNone)}
-	require.Equal(t, client.RepoChangeBody{Cents: new(int64(275)), MayAllowOnce: new(false), RequiredJobs: &jobs}, body)
+	require.Equal(t, client.RepoChangeBody{
+		Cents: new(int64(275)), IssueCents: new(int64(2000)), Prices: &client.TokenPrices{InputCents: 7, OutputCents: 7},
+		MayAllowOnce: new(false), RequiredJobs: &jobs,
+	}, body)
 }
 
 func TestRefusedNumbersAndJobs(t *testing.T) {
 	t.Parallel()
 	for field, c := range map[string]struct{ value, message string }{
-		"dollars":      {"much", "The budget must be an amount in dollars"},
-		"max-active":   {"", "Active runs must be a whole number."},
-		"job-1-name":   {" ", "Required job 2 needs a name and a script."},
-		"job-1-step":   {"\r\n", "Required job 2 needs a name and a script."},
-		"command-step": {"", "The command must not be empty."},
+		"dollars":       {"much", "The budget must be an amount in dollars"},
+		"input-dollars": {"10001", "The price of input tokens must be an amount in dollars"},
+		"max-active":    {"", "Active runs must be a whole number."},
+		"job-1-name":    {" ", "Required job 2 needs a name and a script."},
+		"job-1-step":    {"\r\n", "Required job 2 needs a name and a script."},
+		"command-step":  {"", "The command must not be empty."},
 	} {
 		fields := settingsFields(t, everySetting())
 		fields.Set(field, c.value)
