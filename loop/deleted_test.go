@@ -14,6 +14,7 @@ import (
 	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
+	"svc/loop/watch"
 	testworld "svc/test/world" // this package has a world, too
 )
 
@@ -54,7 +55,7 @@ func TestDeletedWorkspaceTakesNoStep(t *testing.T) {
 		}, list...)...)
 		runs[name] = runner{Scheduler: s, workspace: workspace, run: run, wantsLook: name == "a look"}
 	}
-	watched := []watchedRun{{Workspace: workspace, Repo: repo, Run: runs["a step"].run, Branch: "run/x", Head: head}}
+	watched := []watch.Run{{Workspace: workspace, Repo: repo, Run: runs["a step"].run, Branch: "run/x", Head: head}}
 
 	m := commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: by, Origin: events.FromAPI}}
 	_, err := w.Commands.DeleteWorkspace(t.Context(), commands.DeleteWorkspace{Meta: m, Name: "Acme"})
@@ -69,7 +70,7 @@ func TestDeletedWorkspaceTakesNoStep(t *testing.T) {
 		require.NoError(t, err, name)
 		require.NotNil(t, next, name)
 	}
-	_, err = s.watchRepo(t.Context(), workspace, repo, watched)
+	_, err = s.watcher.Repo(t.Context(), workspace, repo, watched)
 	require.NoError(t, err)
 	require.Zero(t, asked.Load())
 	require.Equal(t, before, head(), "nor is anything recorded")
@@ -82,7 +83,7 @@ func TestDeletedWorkspaceTakesNoStep(t *testing.T) {
 		require.Error(t, err, name)
 		require.EqualValues(t, n+1, asked.Load(), name)
 	}
-	_, err = s.watchRepo(t.Context(), workspace, repo, watched)
+	_, err = s.watcher.Repo(t.Context(), workspace, repo, watched)
 	require.Error(t, err)
 	require.EqualValues(t, 3, asked.Load())
 }

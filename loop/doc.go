@@ -21,5 +21,5 @@
 // sweeps all active runs now and then, so that the table can be emptied at any time. Workers claim
 // due rows of one workspace after the other (worker.go). The watcher polls the code host once for
 // each repository, and makes runs due of whose branches or pull requests something has changed
-// (watcher.go). A hint of the code host that something has changed makes any process look at once.
+// (package watch). A hint of the code host that something has changed makes any process look at once.
 package loop

@@ -9,6 +9,7 @@ import (
 
 	"svc/engine/client"
 	"svc/events"
+	"svc/loop/watch"
 )
 
 // withEstimate adds an estimate after the fact that makes more known of the run. Without one the run goes on.
@@ -50,7 +51,7 @@ func (r *runner) estimate(ctx context.Context, e *events.RunEstimated, like clie
 	if err != nil {
 		return err
 	}
-	step := stepFor(r.workspace, r.run, r.p.Repo.ID, &r.from, "", estimateTime)
+	step := watch.Step(r.workspace, r.run, r.p.Repo.ID, &r.from, "", estimateTime)
 	out, err := client.Do[client.EstimateInput, client.EstimateResult](ctx, r.Engine, client.StepEstimate, step,
 		client.EstimateInput{Run: like, Samples: samples}, nil, nil)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 
 	"svc/aggregates"
 	"svc/commands"
-	"svc/config"
 	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
 	"svc/input"
+	"svc/loop/watch"
 )
 
 // doWith is do with a change that is sent along.
@@ -29,28 +29,12 @@ func doWith[In, Out any](ctx context.Context, r *runner, kind client.Kind, in In
 	case err != nil:
 		return nil, err
 	}
-	step := stepFor(r.workspace, r.run, r.p.Repo.ID, &repo, token, stepTime)
+	step := watch.Step(r.workspace, r.run, r.p.Repo.ID, &repo, token, stepTime)
 	out, err := client.Do[In, Out](ctx, r.Engine, kind, step, in, change, nil)
 	if err != nil {
 		return nil, r.classify(ctx, err)
 	}
 	return &out, nil
-}
-
-// stepFor returns a step in a repository, without its input.
-func stepFor(workspace, run, id events.ID, repo *aggregates.Repo, token string, most time.Duration) client.Step {
-	host := repo.Host()
-	step := client.Step{
-		Protocol: client.Protocol, Workspace: workspace.String(), Seconds: int(most / time.Second),
-		Repository: client.Repository{
-			ID: id.String(), Kind: string(host.Kind), Name: repo.Name(), API: host.API, Clone: host.Clone, HostID: host.ID,
-			Credential: client.Credential{Token: config.Secret(token)},
-		},
-	}
-	if !run.IsZero() {
-		step.Run = run.String()
-	}
-	return step
 }
 
 // classify pauses the repository if the error is not the run's, and returns what the run does about it.

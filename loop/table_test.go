@@ -193,14 +193,3 @@ func TestFreeSlots(t *testing.T) {
 		require.Equal(t, c.want, free, name)
 	}
 }
-
-func TestHintDuringALookMakesAnother(t *testing.T) {
-	l := looks{list: map[events.ID]bool{}}
-	require.True(t, l.begin(web))
-	require.False(t, l.begin(web))
-	require.False(t, l.begin(web))
-	require.True(t, l.begin(acme), "of another repository")
-	require.True(t, l.end(web))
-	require.False(t, l.end(web))
-	require.True(t, l.begin(web))
-}

@@ -19,7 +19,7 @@ import (
 	"svc/farm/joblog"
 	"svc/farm/queue"
 	"svc/fault"
-	"svc/lru"
+	"svc/loop/watch"
 )
 
 const (
@@ -64,14 +64,16 @@ type Scheduler struct {
 	holder   events.ID // in claims
 	wake     chan struct{}
 	policies policies
-	looks    looks
-	labels   *labels
+	watcher  *watch.Watcher
 }
 
 // New returns a scheduler that does nothing until Run is called.
 func New(c Config) *Scheduler {
-	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies(),
-		looks: looks{list: map[events.ID]bool{}}, labels: lru.New[labelOf, map[int]time.Time](rememberLabels)}
+	s := &Scheduler{Config: c, table: table{c.DB}, holder: events.NewID(c.Now()), wake: make(chan struct{}, workers), policies: newPolicies()}
+	s.watcher = watch.New(watch.Config{
+		DB: c.DB, Commands: c.Commands, Credentials: c.Credentials, Engine: c.Engine, Folder: branchFolder, Moved: s.moved,
+		Leads: func() bool { return c.Leads(MarkerName) }, Ready: c.Ready, Now: c.Now, Log: c.Log,
+	})
 	s.Marker.marked = s.notify
 	return s
 }
@@ -91,9 +93,25 @@ func (s *Scheduler) Run(ctx context.Context) {
 	for range workers {
 		group.Go(func() { s.work(ctx) })
 	}
-	group.Go(func() { s.watch(ctx) })
+	group.Go(func() { s.watcher.Run(ctx) })
 	group.Go(func() { s.poll(ctx) })
 	group.Wait()
+}
+
+// Look looks at a repository now, since its code host has told of a change.
+func (s *Scheduler) Look(ctx context.Context, workspace, repo events.ID) {
+	s.watcher.Look(ctx, workspace, repo)
+}
+
+// moved makes runs due that have to look at their branch and pull request.
+func (s *Scheduler) moved(ctx context.Context, workspace, repo events.ID, runs []events.ID) error {
+	var marks []mark
+	for _, run := range runs {
+		marks = append(marks, mark{Run: run, Repo: repo, Look: true})
+	}
+	err := s.table.mark(ctx, s.DB, workspace, marks)
+	s.notify()
+	return err
 }
 
 // poll wakes a worker now and then, which wakes others if there is work.

@@ -1,4 +1,4 @@
-package loop
+package watch
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"svc/engine/client"
 	"svc/events"
 	"svc/fault"
+	"svc/loop/outcome"
 	"svc/lru"
 )
 
@@ -28,7 +29,7 @@ const rememberLabels = 1000
 
 // queueLabelled queues the issues that have got the repository's label from somebody who may write to the repository, each
 // once for each time that it got it. It reports whether there was any.
-func (s *Scheduler) queueLabelled(
+func (s *Watcher) queueLabelled(
 	ctx context.Context, workspace, id events.ID, repo *aggregates.Repo, token string,
 ) (queued bool, err error) {
 	of := labelOf{id, repo.Settings().Label}
@@ -37,7 +38,7 @@ func (s *Scheduler) queueLabelled(
 	}
 	known, _ := s.labels.Get(of)
 	out, err := client.Do[client.LabelledInput, client.LabelledResult](ctx, s.Engine, client.StepLabelled,
-		stepFor(workspace, events.ID{}, id, repo, token, watchTime), client.LabelledInput{Label: of.label, Known: known}, nil, nil)
+		Step(workspace, events.ID{}, id, repo, token, watchTime), client.LabelledInput{Label: of.label, Known: known}, nil, nil)
 	if err != nil {
 		return false, fmt.Errorf("look for labelled issues of repository %s: %w", id, err)
 	}
@@ -63,15 +64,15 @@ func (s *Scheduler) queueLabelled(
 const maxKnown = 1000
 
 // queueIssue queues an issue because of a label, unless that is older than the end of the issue's last run.
-func (s *Scheduler) queueIssue(ctx context.Context, workspace events.ID, repo events.Repo, label string, i client.Labelled) (bool, error) {
-	later, err := s.table.endsAfter(ctx, workspace, repo.ID, i.Number, i.At)
+func (s *Watcher) queueIssue(ctx context.Context, workspace events.ID, repo events.Repo, label string, i client.Labelled) (bool, error) {
+	later, err := s.endsAfter(ctx, workspace, repo.ID, i.Number, i.At)
 	if err != nil || later {
 		return false, err
 	}
 	_, err = s.Commands.QueueRun(ctx, commands.QueueRun{
 		Meta: commands.Meta{Workspace: workspace, Envelope: events.Envelope{Actor: commands.LoopOf(repo.ID), Origin: events.FromSystem}},
-		Run:  events.NewID(s.Now()), Repo: repo, IssueNumber: i.Number, IssueTitle: clean(i.Title),
-		Label: &events.RunLabel{Name: label, By: clean(i.By), Event: clean(i.Event)},
+		Run:  events.NewID(s.Now()), Repo: repo, IssueNumber: i.Number, IssueTitle: outcome.Clean(i.Title),
+		Label: &events.RunLabel{Name: label, By: outcome.Clean(i.By), Event: outcome.Clean(i.Event)},
 	})
 	if errors.Is(err, aggregates.ErrQueued) {
 		return false, nil
@@ -80,8 +81,8 @@ func (s *Scheduler) queueIssue(ctx context.Context, workspace events.ID, repo ev
 }
 
 // endsAfter reports whether an issue has a run that has not ended, or ended after a time.
-func (t table) endsAfter(ctx context.Context, workspace, repo events.ID, issue int, at time.Time) (later bool, err error) {
-	err = t.db.QueryRow(ctx, `
+func (s *Watcher) endsAfter(ctx context.Context, workspace, repo events.ID, issue int, at time.Time) (later bool, err error) {
+	err = s.DB.QueryRow(ctx, `
 		select exists (select from runs where workspace_id = $1 and repo_id = $2 and issue_number = $3 and (active or finished_at > $4))`,
 		workspace, repo, issue, at).Scan(&later)
 	return later, fault.Wrap(err, "look for runs of issue %d", issue)

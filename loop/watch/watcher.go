@@ -1,18 +1,27 @@
-package loop
+// Package watch looks at code hosts for what has changed in repositories on which runs work: their branches and pull requests,
+// and issues that got the label by which they are queued. It asks each host once for all runs of a repository.
+package watch
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"svc/aggregates"
+	"svc/commands"
+	"svc/config"
+	"svc/credentials"
 	"svc/engine/client"
 	"svc/events"
 	"svc/fault"
+	"svc/lru"
 )
 
 const (
@@ -23,14 +32,43 @@ const (
 	hintTime   = 15 * time.Second
 )
 
+// Config configures a [Watcher].
+type Config struct {
+	DB          *pgxpool.Pool
+	Commands    *commands.Handler
+	Credentials credentials.Store
+	Engine      client.Client
+	Folder      string // of the branches of runs
+
+	// Moved makes runs of a repository due of whose branch or pull request something has changed.
+	Moved func(ctx context.Context, workspace, repo events.ID, runs []events.ID) error
+
+	Leads func() bool // of the processes that watch
+	Ready func() bool
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// A Watcher watches the repositories of all workspaces.
+type Watcher struct {
+	Config
+	looks  looks
+	labels *labels
+}
+
+// New returns a watcher that does nothing until it is asked to.
+func New(c Config) *Watcher {
+	return &Watcher{Config: c, looks: looks{list: map[events.ID]bool{}}, labels: lru.New[labelOf, map[int]time.Time](rememberLabels)}
+}
+
 // A watched is a repository whose branches and pull requests are looked at.
 type watched struct {
 	due   time.Time
 	every time.Duration
 }
 
-// A watchedRun is how a run's branch and pull request are, as far as the run knows.
-type watchedRun struct {
+// A Run is how a run's branch and pull request are, as far as the run knows.
+type Run struct {
 	Workspace events.ID `db:"workspace_id"`
 	Repo      events.ID `db:"repo_id"`
 	Run       events.ID `db:"run_id"`
@@ -39,8 +77,8 @@ type watchedRun struct {
 	PR        *int      `db:"pr_number"`
 }
 
-// watch looks at the code host, once for all runs of a repository, until ctx ends. One process of all does.
-func (s *Scheduler) watch(ctx context.Context) {
+// Run looks at all repositories now and then, until ctx ends. One process of all does.
+func (s *Watcher) Run(ctx context.Context) {
 	ticker := time.NewTicker(watchTick)
 	defer ticker.Stop()
 	seen := map[events.ID]*watched{}
@@ -50,12 +88,14 @@ func (s *Scheduler) watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if !s.Leads(MarkerName) || !s.Ready() {
+		if !s.Leads() || !s.Ready() {
 			continue
 		}
-		list, err := s.table.watched(ctx)
+		list, err := s.watched(ctx)
 		if err != nil {
-			s.warn(ctx, "find branches to watch", err)
+			if ctx.Err() == nil {
+				s.Log.WarnContext(ctx, "find branches to watch", "err", err)
+			}
 			continue
 		}
 		s.watchRepos(ctx, seen, list)
@@ -63,7 +103,7 @@ func (s *Scheduler) watch(ctx context.Context) {
 }
 
 // watchRepos looks at the repositories that are due. Those of the list that are adjacent are the same.
-func (s *Scheduler) watchRepos(ctx context.Context, seen map[events.ID]*watched, list []watchedRun) {
+func (s *Watcher) watchRepos(ctx context.Context, seen map[events.ID]*watched, list []Run) {
 	active := map[events.ID]bool{}
 	for len(list) > 0 && ctx.Err() == nil {
 		n := 1
@@ -76,7 +116,7 @@ func (s *Scheduler) watchRepos(ctx context.Context, seen map[events.ID]*watched,
 			seen[repo] = &watched{due: s.Now().Add(watchSoon), every: watchSoon}
 		}
 		if w := seen[repo]; !s.Now().Before(w.due) {
-			changed, err := s.watchRepo(ctx, list[0].Workspace, repo, list[:n])
+			changed, err := s.Repo(ctx, list[0].Workspace, repo, list[:n])
 			if err != nil {
 				s.Log.DebugContext(ctx, "watch a repository", "repo", repo, "err", err) // its runs say so
 			}
@@ -97,15 +137,15 @@ func (s *Scheduler) watchRepos(ctx context.Context, seen map[events.ID]*watched,
 
 // Look looks at a repository now, since its code host has told of a change. Any process may: what it finds makes runs due
 // as what the watcher finds. It returns at once if the process looks at the repository already, which then is done once more.
-func (s *Scheduler) Look(ctx context.Context, workspace, repo events.ID) {
+func (s *Watcher) Look(ctx context.Context, workspace, repo events.ID) {
 	if !s.Ready() || !s.looks.begin(repo) {
 		return
 	}
 	for again := true; again && ctx.Err() == nil; again = s.looks.end(repo) {
 		within, cancel := context.WithTimeout(ctx, hintTime)
-		list, err := s.table.watchedOf(within, workspace, repo)
+		list, err := s.watchedOf(within, workspace, repo)
 		if err == nil {
-			_, err = s.watchRepo(within, workspace, repo, list)
+			_, err = s.Repo(within, workspace, repo, list)
 		}
 		cancel()
 		if err != nil {
@@ -141,9 +181,9 @@ func (l *looks) end(repo events.ID) (again bool) {
 	return again
 }
 
-// watchRepo makes the runs due of whose branch or pull request something has changed, and queues issues that got the
+// Repo makes the runs due of whose branch or pull request something has changed, and queues issues that got the
 // repository's label.
-func (s *Scheduler) watchRepo(ctx context.Context, workspace, id events.ID, list []watchedRun) (changed bool, err error) {
+func (s *Watcher) Repo(ctx context.Context, workspace, id events.ID, list []Run) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTime)
 	defer cancel()
 	if deleted, err := s.Commands.IsDeleted(ctx, workspace); err != nil || deleted {
@@ -154,46 +194,60 @@ func (s *Scheduler) watchRepo(ctx context.Context, workspace, id events.ID, list
 		return false, err
 	}
 	queued, labelsErr := s.queueLabelled(ctx, workspace, id, &repo, token)
-	if list = slices.DeleteFunc(list, func(r watchedRun) bool { return r.Run.IsZero() }); len(list) == 0 {
+	if list = slices.DeleteFunc(list, func(r Run) bool { return r.Run.IsZero() }); len(list) == 0 {
 		return queued, labelsErr
 	}
 	out, err := client.Do[client.WatchInput, client.WatchResult](ctx, s.Engine, client.StepWatch,
-		stepFor(workspace, events.ID{}, id, &repo, token, watchTime),
-		client.WatchInput{Folder: branchFolder}, nil, nil)
+		Step(workspace, events.ID{}, id, &repo, token, watchTime),
+		client.WatchInput{Folder: s.Folder}, nil, nil)
 	if err != nil {
 		return false, fmt.Errorf("watch repository %s: %w", id, err)
 	}
-	var marks []mark
+	var moved []events.ID
 	for _, r := range list {
 		if out.Differs(r.Branch, r.Head, r.PR) {
-			marks = append(marks, mark{Run: r.Run, Repo: r.Repo, Look: true})
+			moved = append(moved, r.Run)
 		}
 	}
-	if len(marks) == 0 {
+	if len(moved) == 0 {
 		return queued, labelsErr
 	}
-	err = s.table.mark(ctx, s.DB, workspace, marks)
-	s.notify()
-	return true, errors.Join(err, labelsErr)
+	return true, errors.Join(s.Moved(ctx, workspace, id, moved), labelsErr)
 }
 
 // watched returns the active runs that have a branch, by repository, with a zero run of each repository that has a label.
-func (t table) watched(ctx context.Context) ([]watchedRun, error) {
-	rows, _ := t.db.Query(ctx, `
+func (s *Watcher) watched(ctx context.Context) ([]Run, error) {
+	rows, _ := s.DB.Query(ctx, `
 		select workspace_id, repo_id, run_id, branch, detail::jsonb ->> 'head' as head, pr_number from runs
 		where active and branch <> ''
 		union all select workspace_id, repo_id, '00000000-0000-0000-0000-000000000000', '', '', null from repos
 		where status = 'active' and settings ->> 'label' <> ''
 		order by workspace_id, repo_id`)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[watchedRun])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Run])
 	return list, fault.Wrap(err, "read branches of active runs")
 }
 
 // watchedOf is watched for one repository.
-func (t table) watchedOf(ctx context.Context, workspace, repo events.ID) ([]watchedRun, error) {
-	rows, _ := t.db.Query(ctx, `
+func (s *Watcher) watchedOf(ctx context.Context, workspace, repo events.ID) ([]Run, error) {
+	rows, _ := s.DB.Query(ctx, `
 		select workspace_id, repo_id, run_id, branch, detail::jsonb ->> 'head' as head, pr_number from runs
 		where workspace_id = $1 and repo_id = $2 and not tidied and active and branch <> ''`, workspace, repo)
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[watchedRun])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Run])
 	return list, fault.Wrap(err, "read branches of active runs of repository %s", repo)
+}
+
+// Step returns a step in a repository, without its input.
+func Step(workspace, run, id events.ID, repo *aggregates.Repo, token string, most time.Duration) client.Step {
+	host := repo.Host()
+	step := client.Step{
+		Protocol: client.Protocol, Workspace: workspace.String(), Seconds: int(most / time.Second),
+		Repository: client.Repository{
+			ID: id.String(), Kind: string(host.Kind), Name: repo.Name(), API: host.API, Clone: host.Clone, HostID: host.ID,
+			Credential: client.Credential{Token: config.Secret(token)},
+		},
+	}
+	if !run.IsZero() {
+		step.Run = run.String()
+	}
+	return step
 }
