@@ -115,7 +115,7 @@ AGENTS := @anthropic-ai/claude-code@2.1.332 @openai/codex@0.171.0
 .PHONY: agents
 agents: jq-check node-check ## run the examples of implementers with real agents and a model server on this machine; takes 1 GB
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && npm install --silent --no-audit --no-fund --prefix "$$dir" $(AGENTS) && \
-	SVC_AGENTS="$$dir/node_modules/.bin" $(GO) test -count=1 $(UNVETTED) -v -run TestRealAgents ./test/agents
+	SVC_AGENTS="$$dir/node_modules/.bin" $(GO) test -count=1 $(UNVETTED) -tags agents -v -run TestRealAgents ./test/agents
 
 .PHONY: test-browser
 test-browser: build postgres-check node-check chromium-check ## drive the web app in Chromium, and sign-in with Better Auth's client

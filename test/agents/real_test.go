@@ -1,3 +1,5 @@
+//go:build agents
+
 package agents
 
 import (
@@ -21,18 +23,13 @@ var update = flag.Bool("update", false, "keep what real agents print as the enve
 // refuses their requests.
 func TestRealAgents(t *testing.T) {
 	bin := os.Getenv("SVC_AGENTS")
-	if bin == "" {
-		t.Skip("SVC_AGENTS names no folder with agents: make agents")
-	}
 	for name, c := range map[string]struct{ program, status string }{
 		"claude-code/done": {"claude", "done"}, "claude-code/429": {"claude", "unavailable"},
 		"codex/done": {"codex", "done"}, "codex/429": {"codex", "unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := os.Stat(filepath.Join(bin, c.program)); err != nil {
-				t.Skip(c.program + " is not there")
-			}
+			require.FileExists(t, filepath.Join(bin, c.program))
 			tool, mode, _ := strings.Cut(name, "/")
 			server := httptest.NewServer(model{t, mode == "429"})
 			defer server.Close()
