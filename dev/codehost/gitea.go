@@ -8,40 +8,10 @@ import (
 	"strings"
 
 	"svc/dev/codehost/api"
+	"svc/dev/codehost/oauth"
 	"svc/dev/codehost/people"
 	"svc/http/reply"
 )
-
-const allScopes = "all"
-
-// giteaScopes returns the scopes that Gitea grants for a request. An unknown scope, or none besides
-// those of OpenID Connect, grants everything.
-func giteaScopes(asked string) []string {
-	var scopes []string
-	for s := range strings.SplitSeq(asked, " ") {
-		switch {
-		case s == "" || slices.Contains([]string{"openid", "profile", "email", "groups"}, s):
-		case isGiteaScope(s):
-			scopes = append(scopes, s)
-		default:
-			return []string{allScopes}
-		}
-	}
-	if scopes == nil {
-		return []string{allScopes}
-	}
-	return scopes
-}
-
-func isGiteaScope(s string) bool {
-	if s == allScopes || s == "public-only" {
-		return true
-	}
-	right, of, _ := strings.Cut(s, ":")
-	return (right == "read" || right == "write") && slices.Contains([]string{
-		"activitypub", "admin", "misc", "notification", "organization", "package", "issue", "repository", "user",
-	}, of)
-}
 
 // authenticateGitea is authenticate with Gitea's rules: all of needs must be granted, and write
 // includes read.
@@ -50,9 +20,9 @@ func (h *host) authenticateGitea(w http.ResponseWriter, r *http.Request, needs .
 	if !ok {
 		return people.Person{}, false
 	}
-	has := giteaScopes(g.RequestedScopes)
+	has := oauth.GiteaScopes(g.RequestedScopes)
 	for _, need := range needs {
-		if !slices.Contains(has, allScopes) && !slices.Contains(has, need) &&
+		if !slices.Contains(has, oauth.AllScopes) && !slices.Contains(has, need) &&
 			!slices.Contains(has, strings.Replace(need, "read:", "write:", 1)) {
 			api.Refuse(w, http.StatusForbidden, fmt.Sprintf("token does not have at least one of required scope(s): [%s]", need))
 			return people.Person{}, false

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -174,25 +173,6 @@ func (v *visit) since() (time.Time, error) {
 	return at, nil
 }
 
-// stamp formats a time as GitHub does.
-func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }
-
-// stampOrNull formats a time that may be missing.
-func stampOrNull(at *time.Time) any {
-	if at == nil {
-		return nil
-	}
-	return stamp(*at)
-}
-
-// textOrNull is null for "".
-func textOrNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}
-
 // missing turns bare's ErrNotFound into an answer.
 func missing(err error, p *api.Error) error {
 	if errors.Is(err, bare.ErrNotFound) {
@@ -200,9 +180,6 @@ func missing(err error, p *api.Error) error {
 	}
 	return err
 }
-
-// escaped escapes a name for a path, but for its slashes.
-func escaped(name string) string { return strings.ReplaceAll(url.PathEscape(name), "%2F", "/") }
 
 // githubRoutes are the routes on repositories. They exist by name and by id.
 func (h *host) githubRoutes(mux *http.ServeMux) {

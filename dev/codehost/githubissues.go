@@ -5,18 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"svc/dev/codehost/api"
 	"svc/dev/codehost/counts"
 	"svc/dev/codehost/people"
 	"svc/dev/codehost/record"
-)
-
-// Limits of what is written.
-const (
-	maxTitle = 256
-	maxText  = 65536
 )
 
 // association says what somebody is to a repository.
@@ -42,10 +35,10 @@ func (v *visit) issue(i *record.Issue) object {
 		reactions[name] = 0
 	}
 	out := object{
-		"id": i.ID, "node_id": nodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.State(),
-		"state_reason": textOrNull(i.Reason), "user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{},
-		"milestone": nil, "locked": false, "active_lock_reason": nil, "comments": len(i.Comments),
-		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt),
+		"id": i.ID, "node_id": api.NodeID("Issue", i.ID), "number": i.Number, "title": i.Title, "body": api.TextOrNull(i.Body),
+		"state": i.State(), "state_reason": api.TextOrNull(i.Reason), "user": v.user(i.Author), "labels": v.labels(i.Labels),
+		"assignee": nil, "assignees": []object{}, "milestone": nil, "locked": false, "active_lock_reason": nil, "comments": len(i.Comments),
+		"created_at": api.Stamp(i.CreatedAt), "updated_at": api.Stamp(i.UpdatedAt), "closed_at": api.StampOrNull(i.ClosedAt),
 		"closed_by":          v.userOrNull(i.ClosedBy),
 		"author_association": v.association(i.Author), "reactions": reactions, "performed_via_github_app": nil,
 		"url": in, "repository_url": v.in(""), "labels_url": in + "/labels{/name}", "comments_url": in + "/comments",
@@ -56,7 +49,7 @@ func (v *visit) issue(i *record.Issue) object {
 		out["draft"] = i.Pull.Draft
 		out["pull_request"] = object{
 			"url": v.in("/pulls/%d", i.Number), "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch",
-			"merged_at": stampOrNull(i.Pull.MergedAt),
+			"merged_at": api.StampOrNull(i.Pull.MergedAt),
 		}
 	}
 	return out
@@ -67,7 +60,7 @@ func (v *visit) labels(names []string) []object {
 	for _, name := range names {
 		id := people.IDFor(v.repo.Name + " " + name)
 		list = append(list, object{
-			"id": id, "node_id": nodeID("Label", id), "url": v.in("/labels/%s", escaped(name)), "name": name, "color": "ededed",
+			"id": id, "node_id": api.NodeID("Label", id), "url": v.in("/labels/%s", api.Escaped(name)), "name": name, "color": "ededed",
 			"default": false, "description": nil,
 		})
 	}
@@ -83,56 +76,17 @@ func listIssues(v *visit) (int, any, error) {
 	}
 	var list []*record.Issue
 	for _, i := range slices.Backward(v.repo.Issues) {
-		if ofState(i, query.Get("state")) && i.HasLabels(query.Get("labels")) && !i.UpdatedAt.Before(since) &&
+		if i.OfState(query.Get("state")) && i.HasLabels(query.Get("labels")) && !i.UpdatedAt.Before(since) &&
 			(query.Get("creator") == "" || query.Get("creator") == i.Author) {
 			list = append(list, i)
 		}
 	}
-	order(list, query.Get("sort"), query.Get("direction"))
+	record.Order(list, query.Get("sort"), query.Get("direction"))
 	out := []object{}
 	for _, i := range api.Page(v.head, v.Request, list) {
 		out = append(out, v.issue(i))
 	}
 	return http.StatusOK, out, nil
-}
-
-// ofState reports whether i has a state: open, closed or all, by default open.
-func ofState(i *record.Issue, state string) bool {
-	switch state {
-	case "all":
-		return true
-	case "closed":
-		return i.Closed
-	}
-	return !i.Closed
-}
-
-// order sorts a list that is in the order of creation, the newest first.
-func order(list []*record.Issue, by, direction string) {
-	of := func(i *record.Issue) time.Time { return i.CreatedAt }
-	switch by {
-	case "updated":
-		of = func(i *record.Issue) time.Time { return i.UpdatedAt }
-	case "comments":
-		of = func(i *record.Issue) time.Time { return time.Unix(int64(len(i.Comments)), 0) }
-	}
-	slices.SortStableFunc(list, func(a, b *record.Issue) int { return of(b).Compare(of(a)) })
-	if direction == "asc" {
-		slices.Reverse(list)
-	}
-}
-
-// checkText checks a title and a body.
-func checkText(resource, title, body string) error {
-	switch {
-	case strings.TrimSpace(title) == "":
-		return api.Invalid(resource, "title", "missing_field", "")
-	case len([]rune(title)) > maxTitle:
-		return api.Invalid(resource, "title", "custom", "title is too long (maximum is 256 characters)")
-	case len([]rune(body)) > maxText:
-		return api.Invalid(resource, "body", "custom", "body is too long (maximum is 65536 characters)")
-	}
-	return nil
 }
 
 func createIssue(v *visit) (int, any, error) {
@@ -143,27 +97,14 @@ func createIssue(v *visit) (int, any, error) {
 	if err := v.read(&in); err != nil {
 		return 0, nil, err
 	}
-	if err := checkText("Issue", in.Title, in.Body); err != nil {
+	if err := api.CheckText("Issue", in.Title, in.Body); err != nil {
 		return 0, nil, err
 	}
-	i := v.repo.AddIssue(v.who.login, in.Title, in.Body, labelNames(in.Labels), v.h.now())
+	i := v.repo.AddIssue(v.who.login, in.Title, in.Body, api.LabelNames(in.Labels), v.h.now())
 	v.h.counts.Add(v.repo.Name, func(c *counts.Effects) { c.Issues++ })
 	v.h.tell(v.repo, i, "opened", v.who.login)
 	v.head.Set("Location", v.in("/issues/%d", i.Number))
 	return http.StatusCreated, v.issue(i), v.repo.Save()
-}
-
-// labelNames reads labels, each a name or an object with a name.
-func labelNames(list []any) (names []string) {
-	for _, one := range list {
-		if fields, ok := one.(map[string]any); ok {
-			one = fields["name"]
-		}
-		if name, ok := one.(string); ok && name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // findIssue returns the issue in the path.
@@ -202,7 +143,7 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 	if e.Body != nil {
 		body = *e.Body
 	}
-	if err := checkText("Issue", title, body); err != nil {
+	if err := api.CheckText("Issue", title, body); err != nil {
 		return err
 	}
 	if e.State != nil && *e.State != "open" && *e.State != "closed" {
@@ -211,7 +152,7 @@ func (e edit) apply(v *visit, i *record.Issue) error {
 	i.Title, i.Body, i.UpdatedAt = title, body, now
 	action := "edited"
 	if e.Labels != nil {
-		v.repo.Label(i, v.who.login, labelNames(*e.Labels), now)
+		v.repo.Label(i, v.who.login, api.LabelNames(*e.Labels), now)
 		action = "labeled"
 	}
 	switch {
@@ -267,8 +208,8 @@ func (v *visit) comment(i *record.Issue, c *record.Comment) object {
 		page = v.web("/pull/%d#issuecomment-%d", i.Number, c.ID)
 	}
 	return object{
-		"id": c.ID, "node_id": nodeID("IssueComment", c.ID), "url": in, "html_url": page, "issue_url": v.in("/issues/%d", i.Number),
-		"body": c.Body, "user": v.user(c.Author), "created_at": stamp(c.CreatedAt), "updated_at": stamp(c.UpdatedAt),
+		"id": c.ID, "node_id": api.NodeID("IssueComment", c.ID), "url": in, "html_url": page, "issue_url": v.in("/issues/%d", i.Number),
+		"body": c.Body, "user": v.user(c.Author), "created_at": api.Stamp(c.CreatedAt), "updated_at": api.Stamp(c.UpdatedAt),
 		"author_association": v.association(c.Author), "performed_via_github_app": nil,
 	}
 }
@@ -295,8 +236,8 @@ func listEvents(v *visit) (int, any, error) {
 	out := []object{}
 	for _, l := range api.Page(v.head, v.Request, i.Labelled) {
 		out = append(out, object{
-			"id": l.ID, "node_id": nodeID("LabeledEvent", l.ID), "url": v.in("/issues/events/%d", l.ID), "actor": v.user(l.By),
-			"event": "labeled", "commit_id": nil, "commit_url": nil, "created_at": stamp(l.At),
+			"id": l.ID, "node_id": api.NodeID("LabeledEvent", l.ID), "url": v.in("/issues/events/%d", l.ID), "actor": v.user(l.By),
+			"event": "labeled", "commit_id": nil, "commit_url": nil, "created_at": api.Stamp(l.At),
 			"label": object{"name": l.Label, "color": "ededed"}, "performed_via_github_app": nil,
 		})
 	}
@@ -329,7 +270,7 @@ func (v *visit) readComment() (string, error) {
 	switch {
 	case strings.TrimSpace(in.Body) == "":
 		return "", api.Invalid("IssueComment", "body", "missing_field", "")
-	case len([]rune(in.Body)) > maxText:
+	case len([]rune(in.Body)) > api.MaxText:
 		return "", api.Invalid("IssueComment", "body", "custom", "body is too long (maximum is 65536 characters)")
 	}
 	return in.Body, nil

@@ -30,12 +30,12 @@ func (v *visit) pullSummary(i *record.Issue) object {
 	link := func(to string) object { return object{"href": to} }
 	statuses := v.in("/statuses/%s", head)
 	return object{
-		"id": p.ID, "node_id": nodeID("PullRequest", p.ID), "number": i.Number, "title": i.Title, "body": textOrNull(i.Body), "state": i.State(),
-		"user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{}, "milestone": nil,
+		"id": p.ID, "node_id": api.NodeID("PullRequest", p.ID), "number": i.Number, "title": i.Title, "body": api.TextOrNull(i.Body),
+		"state": i.State(), "user": v.user(i.Author), "labels": v.labels(i.Labels), "assignee": nil, "assignees": []object{}, "milestone": nil,
 		"requested_reviewers": []object{}, "requested_teams": []object{}, "draft": p.Draft, "locked": false, "active_lock_reason": nil,
-		"created_at": stamp(i.CreatedAt), "updated_at": stamp(i.UpdatedAt), "closed_at": stampOrNull(i.ClosedAt),
-		"merged_at":        stampOrNull(p.MergedAt),
-		"merge_commit_sha": textOrNull(p.MergeCommit), "head": end(p.Branch, head), "base": end(p.Into, p.Base),
+		"created_at": api.Stamp(i.CreatedAt), "updated_at": api.Stamp(i.UpdatedAt), "closed_at": api.StampOrNull(i.ClosedAt),
+		"merged_at":        api.StampOrNull(p.MergedAt),
+		"merge_commit_sha": api.TextOrNull(p.MergeCommit), "head": end(p.Branch, head), "base": end(p.Into, p.Base),
 		"author_association": v.association(i.Author), "auto_merge": nil,
 		"url": in, "html_url": page, "diff_url": page + ".diff", "patch_url": page + ".patch", "issue_url": about, "commits_url": in + "/commits",
 		"review_comments_url": in + "/comments", "review_comment_url": v.in("/pulls/comments{/number}"), "comments_url": about + "/comments",
@@ -64,7 +64,7 @@ func (v *visit) pullRequest(i *record.Issue) (object, error) {
 		mergeable = !conflict
 		state = map[bool]string{true: "dirty", false: "clean"}[conflict]
 	}
-	added, removed := lines(changes)
+	added, removed := bare.Lines(changes)
 	maps.Copy(out, map[string]any{
 		"merged": p.MergedAt != nil, "merged_by": v.userOrNull(p.MergedBy), "mergeable": mergeable, "mergeable_state": state, "rebaseable": false,
 		"comments": len(i.Comments), "review_comments": 0, "maintainer_can_modify": false, "commits": len(commits),
@@ -83,7 +83,7 @@ func listPulls(v *visit) (int, any, error) {
 	owner, _, _ := strings.Cut(v.repo.Name, "/")
 	var list []*record.Issue
 	for _, i := range slices.Backward(v.repo.Issues) {
-		if i.Pull != nil && ofState(i, query.Get("state")) &&
+		if i.Pull != nil && i.OfState(query.Get("state")) &&
 			(query.Get("base") == "" || query.Get("base") == i.Pull.Into) &&
 			(query.Get("head") == "" || query.Get("head") == owner+":"+i.Pull.Branch) {
 			list = append(list, i)
@@ -92,7 +92,7 @@ func listPulls(v *visit) (int, any, error) {
 	if query.Get("direction") == "" && query.Get("sort") != "" && query.Get("sort") != "created" {
 		query.Set("direction", "asc")
 	}
-	order(list, query.Get("sort"), query.Get("direction"))
+	record.Order(list, query.Get("sort"), query.Get("direction"))
 	out := []object{}
 	for _, i := range api.Page(v.head, v.Request, list) {
 		out = append(out, v.pullSummary(i))
@@ -108,7 +108,7 @@ func createPull(v *visit) (int, any, error) {
 	if err := v.read(&in); err != nil {
 		return 0, nil, err
 	}
-	if err := checkText("PullRequest", in.Title, in.Body); err != nil {
+	if err := api.CheckText("PullRequest", in.Title, in.Body); err != nil {
 		return 0, nil, err
 	}
 	i, err := v.h.openPull(v.Context(), v.repo, newPull{
@@ -120,13 +120,6 @@ func createPull(v *visit) (int, any, error) {
 	v.head.Set("Location", v.in("/pulls/%d", i.Number))
 	out, err := v.pullRequest(i)
 	return http.StatusCreated, out, err
-}
-
-func lines(changes []bare.Change) (added, removed int) {
-	for _, c := range changes {
-		added, removed = added+c.Added, removed+c.Removed
-	}
-	return added, removed
 }
 
 // findPull returns the pull request in the path.

@@ -2,7 +2,6 @@ package codehost
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,16 +16,11 @@ import (
 	"svc/dev/codehost/record"
 )
 
-// nodeID is an id of GitHub's other interface.
-func nodeID(kind string, id int64) string {
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "0%d:%s%d", len(kind), kind, id))
-}
-
 // user returns an account as other objects name it.
 func (v *visit) user(login string) object {
 	p, in := v.h.account(login), v.api("/users/%s", login)
 	out := object{
-		"login": login, "id": p.ID, "node_id": nodeID("User", p.ID), "gravatar_id": "", "type": "User", "site_admin": false,
+		"login": login, "id": p.ID, "node_id": api.NodeID("User", p.ID), "gravatar_id": "", "type": "User", "site_admin": false,
 		"avatar_url": api.Base(v.Request) + "/avatars/" + login, "html_url": api.Base(v.Request) + "/" + login, "url": in,
 		"user_view_type": "public",
 	}
@@ -48,21 +42,6 @@ func (v *visit) userOrNull(login string) any {
 	return v.user(login)
 }
 
-// repositoryLinks are the addresses that a repository names, below its own.
-var repositoryLinks = map[string]string{
-	"archive_url": "/{archive_format}{/ref}", "assignees_url": "/assignees{/user}", "blobs_url": "/git/blobs{/sha}",
-	"branches_url": "/branches{/branch}", "collaborators_url": "/collaborators{/collaborator}", "comments_url": "/comments{/number}",
-	"commits_url": "/commits{/sha}", "compare_url": "/compare/{base}...{head}", "contents_url": "/contents/{+path}",
-	"contributors_url": "/contributors", "deployments_url": "/deployments", "downloads_url": "/downloads", "events_url": "/events",
-	"forks_url": "/forks", "git_commits_url": "/git/commits{/sha}", "git_refs_url": "/git/refs{/sha}", "git_tags_url": "/git/tags{/sha}",
-	"hooks_url": "/hooks", "issue_comment_url": "/issues/comments{/number}", "issue_events_url": "/issues/events{/number}",
-	"issues_url": "/issues{/number}", "keys_url": "/keys{/key_id}", "labels_url": "/labels{/name}", "languages_url": "/languages",
-	"merges_url": "/merges", "milestones_url": "/milestones{/number}", "notifications_url": "/notifications{?since,all,participating}",
-	"pulls_url": "/pulls{/number}", "releases_url": "/releases{/id}", "stargazers_url": "/stargazers", "statuses_url": "/statuses/{sha}",
-	"subscribers_url": "/subscribers", "subscription_url": "/subscription", "tags_url": "/tags", "teams_url": "/teams",
-	"trees_url": "/git/trees{/sha}", "url": "",
-}
-
 // repository returns the repository as other objects name it.
 func (v *visit) repository() object {
 	r := v.repo
@@ -79,18 +58,18 @@ func (v *visit) repository() object {
 	}
 	here := api.Base(v.Request)
 	out := object{
-		"id": r.ID, "node_id": nodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
+		"id": r.ID, "node_id": api.NodeID("Repository", r.ID), "name": name, "full_name": r.Name, "owner": v.user(owner),
 		"private": r.Private, "visibility": visibility, "archived": false, "disabled": false, "fork": false,
-		"description": textOrNull(r.Description), "homepage": nil, "language": nil, "license": nil, "mirror_url": nil,
+		"description": api.TextOrNull(r.Description), "homepage": nil, "language": nil, "license": nil, "mirror_url": nil,
 		"html_url": v.web(""), "clone_url": v.web(".git"), "git_url": "git://" + v.Host + "/" + r.Name + ".git",
 		"ssh_url": "git@" + v.Host + ":" + r.Name + ".git",
 		"svn_url": here + "/" + r.Name, "default_branch": r.DefaultBranch, "topics": []string{}, "size": 1,
-		"created_at": stamp(r.CreatedAt), "updated_at": stamp(r.PushedAt), "pushed_at": stamp(r.PushedAt),
+		"created_at": api.Stamp(r.CreatedAt), "updated_at": api.Stamp(r.PushedAt), "pushed_at": api.Stamp(r.PushedAt),
 		"stargazers_count": 0, "watchers_count": 0, "watchers": 0, "forks_count": 0, "forks": 0, "open_issues_count": open, "open_issues": open,
 		"has_issues": true, "has_projects": false, "has_wiki": false, "has_pages": false, "has_downloads": false,
 		"has_discussions": false, "is_template": false, "web_commit_signoff_required": false, "allow_forking": true,
 	}
-	for name, path := range repositoryLinks {
+	for name, path := range api.RepositoryLinks {
 		out[name] = v.in("%s", path)
 	}
 	if v.who.known {
@@ -127,7 +106,7 @@ func createRepository(v *visit) (int, any, error) {
 		return 0, nil, api.Invalid("Repository", "name", "custom", "name already exists on this account")
 	}
 	made := Repository{Name: name, Private: in.Private, At: v.h.now(), Writers: []string{v.who.login}}.New()
-	made.ID = people.IDFor(name + stamp(v.h.now())) // another one than a repository had that was called so
+	made.ID = people.IDFor(name + api.Stamp(v.h.now())) // another one than a repository had that was called so
 	made.Description = in.Description
 	r := &record.Repository{File: filepath.Join(v.h.folder, fmt.Sprintf("%d", made.ID), "repository.json"), Record: made}
 	var err error

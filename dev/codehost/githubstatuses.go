@@ -21,10 +21,10 @@ func (v *visit) resolve(ref string) (string, error) {
 // status returns a status as lists have it.
 func (v *visit) status(s *record.Status) object {
 	return object{
-		"id": s.ID, "node_id": nodeID("StatusContext", s.ID), "url": v.in("/statuses/%s", s.Commit), "state": s.State, "context": s.Context,
-		"description": textOrNull(s.Description), "target_url": textOrNull(s.TargetURL),
+		"id": s.ID, "node_id": api.NodeID("StatusContext", s.ID), "url": v.in("/statuses/%s", s.Commit), "state": s.State, "context": s.Context,
+		"description": api.TextOrNull(s.Description), "target_url": api.TextOrNull(s.TargetURL),
 		"avatar_url": api.Base(v.Request) + "/avatars/" + s.Author,
-		"created_at": stamp(s.CreatedAt), "updated_at": stamp(s.CreatedAt),
+		"created_at": api.Stamp(s.CreatedAt), "updated_at": api.Stamp(s.CreatedAt),
 	}
 }
 

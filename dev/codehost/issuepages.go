@@ -131,7 +131,7 @@ func newIssue(v *view) error {
 		return err
 	}
 	title, body := strings.TrimSpace(v.PostForm.Get("title")), lineFeeds(v.PostForm.Get("body"))
-	if err := checkText("Issue", title, body); err != nil {
+	if err := api.CheckText("Issue", title, body); err != nil {
 		return err
 	}
 	i := v.repo.AddIssue(by, title, body, nil, v.h.now())
@@ -157,7 +157,7 @@ func act(v *view) error {
 		return api.ErrNotFound
 	}
 	if text := lineFeeds(v.PostForm.Get("body")); strings.TrimSpace(text) != "" {
-		if len([]rune(text)) > maxText {
+		if len([]rune(text)) > api.MaxText {
 			return api.Invalid("IssueComment", "body", "custom", "The comment is too long.")
 		}
 		v.repo.AddComment(i, by, text, v.h.now())

@@ -57,8 +57,8 @@ func getUser(v *visit) (int, any, error) {
 		email = p.Emails[i].Address
 	}
 	maps.Copy(out, object{
-		"name": textOrNull(p.Name), "email": textOrNull(email), "company": nil, "blog": "", "location": nil, "hireable": nil, "bio": nil,
-		"public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": stamp(began), "updated_at": stamp(began),
+		"name": api.TextOrNull(p.Name), "email": api.TextOrNull(email), "company": nil, "blog": "", "location": nil, "hireable": nil, "bio": nil,
+		"public_repos": 0, "public_gists": 0, "followers": 0, "following": 0, "created_at": api.Stamp(began), "updated_at": api.Stamp(began),
 	})
 	return http.StatusOK, out, nil
 }

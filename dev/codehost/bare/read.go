@@ -253,3 +253,11 @@ func (r Repo) MergeBase(ctx context.Context, a, b string) (string, error) {
 	}
 	return out, err
 }
+
+// Lines returns how many lines changes add and remove.
+func Lines(changes []Change) (added, removed int) {
+	for _, c := range changes {
+		added, removed = added+c.Added, removed+c.Removed
+	}
+	return added, removed
+}
