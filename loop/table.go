@@ -183,10 +183,10 @@ func (t table) release(ctx context.Context, d *due, by events.ID, after time.Dur
 		next = after
 	}
 	_, err := t.db.Exec(ctx, `
-		update run_steps set claimed_by = null, claimed_until = null, code = $5, attempt = $6, due_at = least(due_at, case
+		update run_steps set claimed_by = null, claimed_until = null, code = $5, attempt = $6, look = look or $7, due_at = least(due_at, case
 			when $4 = 'infinity' then 'infinity'::timestamptz else now() + $4::interval end)
 		where workspace_id = $1 and run_id = $2 and claimed_by = $3`,
-		d.Workspace, d.Run, by, next, string(code), attempt)
+		d.Workspace, d.Run, by, next, string(code), attempt, d.Look)
 	return fault.Wrap(err, "release run %s", d.Run)
 }
 

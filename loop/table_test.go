@@ -124,6 +124,11 @@ func TestLookIsAskedForOnce(t *testing.T) {
 	require.True(t, d.Look)
 	s.releases(d, mine, time.Millisecond, "")
 	s.passes(time.Second)
+	d = s.claims(acme, mine, id(1))
+	require.True(t, d.Look, "nobody has looked")
+	d.Look = false
+	s.releases(d, mine, time.Millisecond, "")
+	s.passes(time.Second)
 	require.False(t, s.claims(acme, mine, id(1)).Look)
 }
 

@@ -218,6 +218,7 @@ type after struct {
 // move moves a run as far as it goes.
 func (s *Scheduler) move(ctx context.Context, d *due) after {
 	r := &runner{Scheduler: s, workspace: d.Workspace, run: d.Run, attempt: d.Attempt, wantsLook: d.Look}
+	defer func() { d.Look = r.wantsLook || ctx.Err() != nil && d.Look }() // it has still to look
 	for range maxMoves {
 		next, err := r.once(ctx)
 		switch {
@@ -293,7 +294,11 @@ func (r *runner) once(ctx context.Context) (*after, error) {
 			return &after{done: true}, err // the sweep finds it again if the workspace is restored
 		}
 	}
-	return nil, r.carryOut(ctx, m)
+	err = r.carryOut(ctx, m)
+	if errors.Is(err, commands.ErrRunMoved) && in.Look != nil {
+		r.wantsLook = true // nothing came of what it saw
+	}
+	return nil, err
 }
 
 // wait records what the run waits for, if that is new, and returns when it is due next. A code of "" ends an earlier
