@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"svc/http/hooks"
 	"svc/http/rest"
 	"svc/http/rest/door"
 )
@@ -39,7 +40,7 @@ func TestRoutesPageIsCurrent(t *testing.T) {
 		"Routes under `/api/auth/organization` ask for the role as those of `/api/v1` do. Anyone may get `/health/live`,\n"+
 		"`/health/ready`, `/api/docs` and the API's description.\n\n| Route | For |\n|---|---|\n")
 	for _, list := range [][]string{describedRoutes(t), sourceRoutes(t, "http/auth/auth.go", "/api/auth", authRoute),
-		sourceRoutes(t, "http/farm/*.go", "/api/v1/farm", farmRoute), releaseRoutes(t)} {
+		sourceRoutes(t, "http/farm/*.go", "/api/v1/farm", farmRoute), releaseRoutes(t), hookRoutes(t)} {
 		require.NotEmpty(t, list)
 		for _, row := range slices.Compact(list) {
 			fmt.Fprintln(&page, row)
@@ -94,6 +95,19 @@ func sourceRoutes(t *testing.T, files, prefix string, pattern *regexp.Regexp) (l
 			require.Contains(t, guards, m[3], name)
 			list = append(list, row(m[1], prefix+m[2], guards[m[3]]))
 		}
+	}
+	return list
+}
+
+var hookPath = regexp.MustCompile(`Method: http\.Method(\w+), Path: Prefix \+ "([^"]+)"`)
+
+func hookRoutes(t *testing.T) (list []string) {
+	t.Helper()
+	text := read(t, "http/hooks/hooks.go")
+	found := hookPath.FindAllStringSubmatch(text, -1)
+	require.Len(t, found, strings.Count(text, "router.Route{"), "a route is not in the form that this test reads")
+	for _, m := range found {
+		list = append(list, row(strings.ToUpper(m[1]), hooks.Prefix+m[2], "a code host's signature"))
 	}
 	return list
 }
