@@ -26,12 +26,11 @@ type Sample struct {
 
 // An EstimateResult is what runs like this one cost, and how long they worked. A number is absent if there are too few.
 type EstimateResult struct {
-	Size    string   `json:"size,omitempty"` // small, medium, large
-	Cents   *Spread  `json:"cents,omitempty"`
-	WorkMS  *Spread  `json:"workMs,omitempty"`
-	Merged  int      `json:"merged"` // of the samples
-	Samples int      `json:"samples"`
-	Basis   []string `json:"basis"` // the runs, the closest first
+	Size   string   `json:"size,omitempty"` // small, medium, large
+	Cents  *Spread  `json:"cents,omitempty"`
+	WorkMS *Spread  `json:"workMs,omitempty"`
+	Merged int      `json:"merged"` // of Basis
+	Basis  []string `json:"basis"`  // the runs, the closest first
 }
 
 // A Spread says where half and four fifths of the numbers are.

@@ -22,7 +22,7 @@ const (
 // samples were chosen makes it approximate, which is why people are shown how often it held.
 func Of(in client.EstimateInput) client.EstimateResult {
 	samples := closest(in)
-	out := client.EstimateResult{Size: size(in.Run), Samples: len(samples), Basis: []string{}}
+	out := client.EstimateResult{Size: size(in.Run), Basis: []string{}}
 	var cents, done, cut []int64
 	for _, s := range samples {
 		out.Basis = append(out.Basis, s.Run)
