@@ -1,3 +1,5 @@
+//go:build gitea
+
 package engine
 
 import (
@@ -19,14 +21,13 @@ import (
 	"svc/test/githost"
 )
 
-// TestRealGitea takes a run through a Gitea that SVC_TEST_GITEA_URL names, with user and password, by a token with the scopes
-// that docs/runs.md tells people to give it.
+// TestRealGitea takes a run through a real Gitea that SVC_TEST_GITEA_URL names, with user and password: go test -tags gitea
+// ./engine -run TestRealGitea. The run has a token with the scopes that docs/runs.md tells people to give it.
 func TestRealGitea(t *testing.T) {
 	t.Parallel()
 	base, err := url.Parse(os.Getenv("SVC_TEST_GITEA_URL"))
-	if err != nil || base.User == nil {
-		t.Skip("SVC_TEST_GITEA_URL names no Gitea")
-	}
+	require.NoError(t, err)
+	require.NotNil(t, base.User, "SVC_TEST_GITEA_URL names no Gitea with user and password")
 	user := base.User
 	base.User = nil
 	ask := func(method, path string, in, out any) {
